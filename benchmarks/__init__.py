@@ -1,0 +1,1 @@
+"""Speed, tightness and accuracy, measured side by side."""

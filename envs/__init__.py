@@ -1,0 +1,1 @@
+"""Bundled Gymnasium environments; installed as ``ove_sb3.envs``."""

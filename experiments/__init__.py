@@ -1,0 +1,1 @@
+"""The paper's experiments; installed as ``ove_sb3.experiments``."""

@@ -1,0 +1,156 @@
+"""The default estimator: centred CDIS with cross-fitted control variates.
+
+Everything with a known expectation is a control variate. In K folds, with all that is fitted taken
+from the other folds: a centre m (the self-normalised mean); the two ways of estimating
+``E_pi[(G - m)^2]``, coupled-decision and full-trajectory; and five quantities of mean zero, the
+difference of those two, the same for the mean, and the three weights minus one. A ridge regression
+removes what they explain, and the square of the small remaining mean is taken out by its unbiased
+form over the pairs within the fold. Given the other folds, each fold's value is exactly unbiased.
+
+The weights minus one are penalised lightly, the differences between the two forms strongly: on
+heavy-tailed weights their fitted coefficients would rest on very few trajectories.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from .statistics import TrajectoryStatistics
+from .validation import FloatArray
+
+N_FOLDS = 10
+_PENALTIES = np.array([3.0, 3.0, 0.1, 0.1, 0.1])  # relative to a standardised control variate
+_NEGLIGIBLE = 1e-10  # share of a control's variance below which it is rounding error
+
+
+# The base columns: linear combinations of these are all that the fit looks at.
+_X, _E, _B, _Y, _A, _W, _WG, _WGG, _ONE = range(9)
+
+
+@dataclass(frozen=True)
+class CrossfitColumns:
+    """Per-trajectory values whose means are what the estimate is built from; all (n,).
+
+    Attributes
+    ----------
+    second
+        Mean Var(G) + (mu - m)^2 given the other folds.
+    first
+        Mean mu - m.
+    centre
+        The m of the trajectory's fold.
+    n_folds
+        Trajectory i is in fold i % n_folds.
+    """
+
+    second: FloatArray
+    first: FloatArray
+    centre: FloatArray
+    n_folds: int
+
+
+def crossfit_variance(stats: TrajectoryStatistics) -> float:
+    """Estimate the variance of the return; unbiased, unchanged by a shift of all returns."""
+    columns = crossfit_columns(stats)
+    value = columns.second.sum()
+    for k in range(columns.n_folds):
+        first = columns.first[k :: columns.n_folds]
+        value -= (first.sum() ** 2 - first @ first) / (first.size - 1)
+    return float(value / stats.n_trajectories)
+
+
+def crossfit_columns(stats: TrajectoryStatistics) -> CrossfitColumns:
+    """Fit every fold's centre and control variates on the other folds.
+
+    With fewer than 4 trajectories there are no other folds to fit on: nothing is centred and
+    no control variate is used.
+    """
+    n = stats.n_trajectories
+    n_folds = max(1, min(N_FOLDS, n // 2))
+    base, reference = _base_columns(stats)
+    shifts_are_known = bool(np.isfinite(stats.annuity))
+    moments = [base[:, k::n_folds] @ base[:, k::n_folds].T for k in range(n_folds)]
+    total = np.sum(moments, axis=0)
+    second, first, centre = np.empty(n), np.empty(n), np.empty(n)
+    for k in range(n_folds):
+        fold = slice(k, None, n_folds)
+        train = total - moments[k] if n_folds > 1 else np.zeros_like(total)
+        m = train[_ONE, _WG] / train[_ONE, _W] if train[_ONE, _W] > 0.0 else 0.0
+        second_of, first_of = _combinations(train, m, shifts_are_known)
+        second[fold] = second_of @ base[:, fold]
+        first[fold] = first_of @ base[:, fold]
+        centre[fold] = reference + m
+    return CrossfitColumns(second, first, centre, n_folds)
+
+
+def _base_columns(stats: TrajectoryStatistics) -> tuple[FloatArray, float]:
+    """CDIS and PDIS with their weights, the full-trajectory forms with theirs, and ones; (9, n).
+
+    Returns are measured from a reference, returned as well: the overall self-normalised mean. That
+    only keeps differences from cancelling; the estimate does not depend on it.
+    """
+    w, c = stats.weights, stats.annuity
+    reference = float(w @ stats.returns / w.sum()) if w.any() and w.size >= 4 else 0.0
+    G = stats.returns - reference
+    whole = [w, w * G, w * G**2, np.ones_like(w)]
+    X, Y, A, B, E = stats.cdis, stats.pdis, stats.pdis_ones, stats.cdis_ones, stats.cdis_cross
+    if not np.isfinite(c):
+        zero = np.zeros_like(w)
+        contrasts = [X - w * stats.returns**2, Y - w * stats.returns]
+        return np.stack([contrasts[0], zero, zero, contrasts[1], zero, *whole]), reference
+    r0 = reference / c
+    shifted = [X - 2 * r0 * E + r0**2 * B, (E - r0 * B) / c, B / c**2, Y - r0 * A, A / c]
+    return np.stack([*shifted, *whole]), reference
+
+
+def _combinations(
+    train: FloatArray, m: float, shifts_are_known: bool
+) -> tuple[FloatArray, FloatArray]:
+    """Fit on the moments of the other folds; two coefficient vectors over the base columns.
+
+    The first combination has mean Var(G) + (mu - m)^2, the second mean mu - m.
+    """
+    unit = np.eye(9)
+    whole_second = unit[_WGG] - 2 * m * unit[_WG] + m**2 * unit[_W]
+    whole_first = unit[_WG] - m * unit[_W]
+    if shifts_are_known:
+        second = unit[_X] - 2 * m * unit[_E] + m**2 * unit[_B]
+        first = unit[_Y] - m * unit[_A]
+        contrasts = [whole_second - second, whole_first - first]
+        weights = [unit[_W], unit[_A], unit[_B]]
+    else:
+        # No horizon and no discount: no shift of the rewards shifts every return alike, so CDIS
+        # cannot be centred. The full-trajectory form is, and plain CDIS serves as its control.
+        second, first = whole_second, whole_first
+        contrasts = [unit[_X], unit[_Y]]
+        weights = [unit[_W]]
+    if train[_ONE, _ONE] == 0.0:
+        return second, first
+    controls = np.stack([*contrasts, *(weight - unit[_ONE] for weight in weights)])
+    mean = train[_ONE] / train[_ONE, _ONE]
+    covariance = train / train[_ONE, _ONE] - np.outer(mean, mean)
+    penalties = _PENALTIES[: len(controls)]
+    return (
+        second - _ridge(covariance, controls, second, penalties) @ controls,
+        first - _ridge(covariance, controls, first, penalties) @ controls,
+    )
+
+
+def _ridge(
+    covariance: FloatArray, controls: FloatArray, target: FloatArray, penalties: FloatArray
+) -> FloatArray:
+    """Ridge coefficients of `target` on standardised `controls`, both over the base columns."""
+    variances = np.einsum("ij,jk,ik->i", controls, covariance, controls)
+    # A control that is but rounding error, such as the contrasts at horizon one, is left out.
+    scale = np.abs(controls) @ np.diag(covariance)
+    used = variances > _NEGLIGIBLE * scale
+    coefficients = np.zeros(len(controls))
+    if used.any():
+        sd = np.sqrt(variances[used])
+        standardised = controls[used] / sd[:, None]
+        correlation = standardised @ covariance @ standardised.T
+        system = correlation + np.diag(penalties[used])
+        coefficients[used] = np.linalg.solve(system, standardised @ covariance @ target) / sd
+    return coefficients

@@ -1,0 +1,212 @@
+"""How far the log can be trusted to speak about the candidate."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from .results import Interval
+from .statistics import TrajectoryStatistics
+from .validation import FloatArray
+
+_HEAVY_TAIL = 0.7  # of the generalised Pareto shape: averages of the weights become unreliable
+_BROKEN_LOG = 5.0  # standard errors between the mean weight and 1
+_FEW_EFFECTIVE = 50.0
+
+
+@dataclass(frozen=True)
+class Diagnostics:
+    """Facts about the importance weights, and what they mean in plain words.
+
+    Attributes
+    ----------
+    n_trajectories, n_steps : int
+    effective_sample_size : float
+        (sum w)^2 / sum w^2: about how many trajectories of the candidate itself the log is worth.
+    largest_share : float
+        Share of the total weight on one trajectory.
+    n_for_95_percent : int
+        Number of trajectories that carry 95% of the weight.
+    mean_weight, mean_weight_error : float
+        Mean of w and its standard error. The true mean is 1.
+    tail_index : float
+        Shape of a generalised Pareto distribution fitted to the largest weights; above 0.5 their
+        variance is infinite, above 0.7 averages are unreliable. NaN with too few distinct weights.
+    max_weight, max_ratio : float
+        Largest weight of a trajectory and largest ratio of one step.
+    zero_ratio_fraction, zero_weight_fraction : float
+        Share of steps the candidate would never take, and of trajectories with such a step.
+    unsupported_fraction : float
+        Share of the candidate's outcomes that the behavior seems not to produce: 1 - mean weight
+        where that is more than 5 standard errors below 1, else 0.
+    warnings : tuple of str
+        What to worry about.
+    verdict : str
+        One sentence.
+    """
+
+    n_trajectories: int
+    n_steps: int
+    effective_sample_size: float
+    largest_share: float
+    n_for_95_percent: int
+    mean_weight: float
+    mean_weight_error: float
+    tail_index: float
+    max_weight: float
+    max_ratio: float
+    zero_ratio_fraction: float
+    zero_weight_fraction: float
+    unsupported_fraction: float
+    warnings: tuple[str, ...]
+    verdict: str
+
+    def __str__(self) -> str:
+        rows = [
+            ("trajectories", f"{self.n_trajectories} ({self.n_steps} steps)"),
+            ("effective sample size", f"{self.effective_sample_size:.1f}"),
+            ("largest share of weight", f"{100 * self.largest_share:.2g}%"),
+            ("95% of the weight on", f"{self.n_for_95_percent} trajectories"),
+            (
+                "mean weight",
+                f"{self.mean_weight:.4g} +- {self.mean_weight_error:.2g} (should be 1)",
+            ),
+            ("tail index of weights", f"{self.tail_index:.2f}"),
+            ("zero ratios", f"{100 * self.zero_ratio_fraction:.2g}% of steps"),
+        ]
+        width = max(len(name) for name, _ in rows)
+        lines = [f"{name:<{width}}  {value}" for name, value in rows]
+        return "\n".join([*lines, *(f"warning: {text}" for text in self.warnings), self.verdict])
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain Python values, ready for JSON; NaN becomes None."""
+        values = asdict(self)
+        values["warnings"] = list(self.warnings)
+        return {
+            key: None if isinstance(value, float) and not math.isfinite(value) else value
+            for key, value in values.items()
+        }
+
+
+def diagnose(stats: TrajectoryStatistics, *intervals: Interval) -> Diagnostics:
+    """Examine the importance weights, and the intervals computed from them if given."""
+    w = stats.weights
+    n, total = w.size, float(w.sum())
+    largest = float(w.max())
+    scaled = w / largest if largest > 0.0 else w  # squares of huge weights would overflow
+    ess = float(scaled.sum() ** 2 / (scaled @ scaled)) if largest > 0.0 else 0.0
+    mean = float(scaled.mean() * largest) if largest > 0.0 else 0.0
+    error = float(scaled.std(ddof=1) * largest / math.sqrt(n)) if largest > 0.0 else 0.0
+    cumulated = np.cumsum(np.sort(scaled)[::-1])
+    n_for_95 = int(np.searchsorted(cumulated, 0.95 * cumulated[-1]) + 1) if total > 0.0 else 0
+    deficit = 1.0 - mean
+    unsupported = deficit if deficit > max(_BROKEN_LOG * error, 1e-9) else 0.0
+    tail = tail_index(w)
+    warnings = _warnings(stats, ess, n_for_95, mean, error, unsupported, tail, intervals)
+    return Diagnostics(
+        n_trajectories=n,
+        n_steps=stats.n_steps,
+        effective_sample_size=ess,
+        largest_share=float(1.0 / scaled.sum()) if largest > 0.0 else 0.0,
+        n_for_95_percent=n_for_95,
+        mean_weight=mean,
+        mean_weight_error=error,
+        tail_index=tail,
+        max_weight=largest,
+        max_ratio=math.exp(min(stats.max_log_ratio, 709.0)),
+        zero_ratio_fraction=stats.n_zero_ratios / stats.n_steps,
+        zero_weight_fraction=float(np.mean(w == 0.0)),
+        unsupported_fraction=unsupported,
+        warnings=tuple(warnings),
+        verdict=_verdict(ess, n, warnings),
+    )
+
+
+def tail_index(weights: FloatArray) -> float:
+    """Shape of the generalised Pareto tail of the weights, by Zhang and Stephens (2009).
+
+    Fitted to the largest min(n/5, 3 sqrt(n)) weights above the next one; NaN if fewer than 5
+    of them differ from it.
+    """
+    ordered = np.sort(weights)
+    n_tail = int(min(0.2 * ordered.size, 3.0 * math.sqrt(ordered.size)))
+    if n_tail < 5:
+        return math.nan
+    excess = ordered[-n_tail:] - ordered[-n_tail - 1]
+    excess = excess[excess > 0.0]
+    if excess.size < 5 or not np.isfinite(excess).all():
+        return math.nan
+    n = excess.size
+    x = excess / excess[-1]
+    n_grid = 30 + int(math.sqrt(n))
+    quartile = x[int(n / 4 + 0.5) - 1]
+    points = np.arange(1, n_grid + 1) - 0.5
+    b = 1.0 / x[-1] + (1.0 - np.sqrt(n_grid / points)) / (3.0 * quartile)
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        k = np.mean(np.log1p(-b[:, None] * x), axis=1)
+        log_likelihood = n * (np.log(-b / k) - k - 1.0)
+        log_likelihood = np.where(np.isfinite(log_likelihood), log_likelihood, -np.inf)
+    if not np.isfinite(log_likelihood.max()):
+        return math.nan
+    posterior = np.exp(log_likelihood - log_likelihood.max())
+    mean_b = float(b @ posterior / posterior.sum())
+    shape = float(np.mean(np.log1p(-mean_b * x)))
+    return float((n * shape + 5.0) / (n + 10.0))  # a weak prior at 1/2 steadies small samples
+
+
+def _warnings(
+    stats: TrajectoryStatistics,
+    ess: float,
+    n_for_95: int,
+    mean: float,
+    error: float,
+    unsupported: float,
+    tail: float,
+    intervals: tuple[Interval, ...],
+) -> list[str]:
+    n = stats.n_trajectories
+    found = []
+    if mean == 0.0:
+        found.append("no logged trajectory is possible under the candidate.")
+        return found
+    if mean - 1.0 > max(_BROKEN_LOG * error, 1e-9):
+        found.append(
+            f"the mean weight is {mean:.4g} +- {error:.2g} where 1 is expected: logged "
+            "probabilities are probably wrong."
+        )
+    if unsupported > 0.0:
+        found.append(
+            f"the mean weight is {mean:.4g} +- {error:.2g} where 1 is expected: the candidate "
+            f"seems to take actions that the behavior never takes (about {100 * unsupported:.2g}% "
+            "of its outcomes), or logged probabilities are wrong."
+        )
+    if n_for_95 < 0.05 * n or ess < _FEW_EFFECTIVE:
+        found.append(
+            f"95% of the weight is on {n_for_95} of {n} trajectories (effective sample size "
+            f"{ess:.3g}): collect more, with a behavior closer to the candidate."
+        )
+    if tail > _HEAVY_TAIL:
+        found.append(
+            f"the weights have a heavy tail (index {tail:.2f}): rare trajectories not seen yet "
+            "may matter, and approximate intervals are unreliable."
+        )
+    for interval in intervals:
+        if not interval.informative:
+            found.append(
+                f"the {interval.method} interval for the {interval.quantity} says no more than the "
+                "range of returns does: more trajectories are needed."
+            )
+    return found
+
+
+def _verdict(ess: float, n: int, warnings: list[str]) -> str:
+    if not warnings:
+        return (
+            f"The log is informative: worth about {ess:.0f} of {n} trajectories of the candidate."
+        )
+    if ess < 2.0:
+        return "The log says next to nothing about the candidate."
+    return f"Use with care: worth about {ess:.3g} of {n} trajectories, see the warnings."

@@ -1,0 +1,25 @@
+"""Errors and warnings. Every error of this package derives from `OveError`."""
+
+
+class OveError(Exception):
+    """Base class of all errors raised by ove_sb3."""
+
+
+class InvalidInputError(OveError, ValueError):
+    """An argument breaks a rule; the message names argument, rule, value, place and remedy."""
+
+
+class AssumptionError(InvalidInputError):
+    """The data contradict an assumption the caller stated, such as ``reward_range``."""
+
+
+class WeightOverflowError(OveError, OverflowError):
+    """An importance weight, or a statistic built on it, is too large for double precision."""
+
+
+class OveWarning(UserWarning):
+    """Base class of all warnings issued by ove_sb3."""
+
+
+class SupportWarning(OveWarning):
+    """The logged data carry no information about the candidate."""

@@ -1,0 +1,189 @@
+"""What the caller knows before seeing the data: limits on rewards, returns and weights.
+
+They are the assumptions of every guarantee. Data that contradict them are refused.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from .errors import AssumptionError, InvalidInputError
+from .statistics import TrajectoryStatistics
+from .validation import check_range, check_real
+
+_SLACK = 1e-9  # relative: room for rounding when data are compared with a limit
+_LONGEST_SUM = 1_000_000
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Known limits, all of them implied by what the caller stated.
+
+    Attributes
+    ----------
+    return_range : tuple of float
+        The candidate's returns lie in it; infinite ends if nothing is known.
+    scaled_reward_range : tuple of float or None
+        (c R_min, c R_max), of rewards that may be padded with zeros; None if unknown, in which
+        case the per-decision forms have no bounds.
+    max_weight : float
+        Bound on the full weight w and on every partial product; infinite if unknown.
+    max_pdis_weight, max_cdis_weight : float
+        Bounds on A/c and B/c^2.
+    stated : tuple of str
+        The limits in words.
+    from_data : bool
+        Whether a range was read off the data, which voids the guarantee.
+    """
+
+    return_range: tuple[float, float]
+    scaled_reward_range: tuple[float, float] | None
+    max_weight: float
+    max_pdis_weight: float
+    max_cdis_weight: float
+    stated: tuple[str, ...]
+    from_data: bool
+
+    @property
+    def max_variance(self) -> float:
+        """Popoviciu's bound: a quarter of the squared range of the return."""
+        low, high = self.return_range
+        return (high - low) ** 2 / 4
+
+
+def resolve_limits(
+    stats: TrajectoryStatistics,
+    *,
+    reward_range: object = None,
+    return_range: object = None,
+    max_ratio: object = None,
+    max_weight: object = None,
+) -> Limits:
+    """Check the stated limits against the data and derive all others from them."""
+    stated: list[str] = []
+    from_data = isinstance(reward_range, str)
+    low, high = -math.inf, math.inf
+    scaled: tuple[float, float] | None = None
+    if reward_range is not None:
+        rewards = _reward_range(stats, reward_range)
+        stated.append(
+            f"rewards lie in [{rewards[0]:g}, {rewards[1]:g}]"
+            + " (as seen in the data)" * from_data
+        )
+        if stats.horizon != 1:
+            # Episodes that end early are padded with rewards of 0.
+            rewards = min(rewards[0], 0.0), max(rewards[1], 0.0)
+        if math.isfinite(stats.annuity):
+            scaled = stats.annuity * rewards[0], stats.annuity * rewards[1]
+            low, high = scaled
+            stated.append(
+                f"the discount factor is {stats.gamma:g}"
+                if stats.horizon is None
+                else f"episodes have at most {stats.horizon} steps"
+            )
+    if return_range is not None:
+        known = _return_range(stats, return_range)
+        stated.append(f"returns lie in [{known[0]:g}, {known[1]:g}]")
+        low, high = max(low, known[0]), min(high, known[1])
+        if low > high:
+            raise InvalidInputError(
+                f"`return_range` must overlap what `reward_range` allows, got {known} and {scaled}."
+            )
+    ratio, weight = _weight_limits(stats, max_ratio, max_weight, stated)
+    return Limits(
+        return_range=(low, high),
+        scaled_reward_range=scaled,
+        max_weight=weight,
+        max_pdis_weight=min(weight, _discounted_power_sum(stats, ratio, order=1)),
+        max_cdis_weight=min(weight, _discounted_power_sum(stats, ratio, order=2)),
+        stated=tuple(stated),
+        from_data=from_data,
+    )
+
+
+def _reward_range(stats: TrajectoryStatistics, reward_range: object) -> tuple[float, float]:
+    observed = (stats.reward_min, stats.reward_max)
+    if isinstance(reward_range, str):
+        if reward_range != "from_data":
+            raise InvalidInputError(
+                f"`reward_range` must be a pair of numbers or 'from_data', got {reward_range!r}."
+            )
+        return observed
+    low, high = check_range(reward_range, "reward_range")
+    _check_inside(observed, (low, high), "reward_range", "logged rewards")
+    return low, high
+
+
+def _return_range(stats: TrajectoryStatistics, return_range: object) -> tuple[float, float]:
+    low, high = check_range(return_range, "return_range")
+    observed = (float(stats.returns.min()), float(stats.returns.max()))
+    _check_inside(observed, (low, high), "return_range", "logged returns")
+    return low, high
+
+
+def _check_inside(
+    observed: tuple[float, float], stated: tuple[float, float], name: str, what: str
+) -> None:
+    slack = _SLACK * max(abs(stated[0]), abs(stated[1]))
+    if observed[0] < stated[0] - slack or observed[1] > stated[1] + slack:
+        raise AssumptionError(
+            f"`{name}` must contain all {what}, got ({stated[0]:g}, {stated[1]:g}) but they span "
+            f"[{observed[0]:g}, {observed[1]:g}]. State the range the environment can produce."
+        )
+
+
+def _weight_limits(
+    stats: TrajectoryStatistics, max_ratio: object, max_weight: object, stated: list[str]
+) -> tuple[float, float]:
+    """Bounds on the ratio of one step and on the weight of a trajectory."""
+    remedy = "Importance ratios average 1 under the behavior, so their bound is at least 1."
+    ratio = weight = math.inf
+    if max_ratio is not None:
+        ratio = check_real(max_ratio, "max_ratio", 1.0, math.inf, remedy=remedy)
+        largest = math.exp(min(stats.max_log_ratio, 709.0))
+        if largest > ratio * (1 + _SLACK):
+            raise AssumptionError(
+                f"`max_ratio` must be at least every logged ratio, got {ratio:g} but the largest "
+                f"is {largest:g}. State a bound that follows from how the behavior was built."
+            )
+        stated.append(f"no step's importance ratio exceeds {ratio:g}")
+        if stats.horizon is not None and ratio < math.inf:
+            weight = math.exp(min(stats.horizon * math.log(ratio), 709.0))
+            weight = weight if weight < math.exp(709.0) else math.inf
+    if max_weight is not None:
+        known = check_real(max_weight, "max_weight", 1.0, math.inf, remedy=remedy)
+        largest = float(stats.weights.max())
+        if largest > known * (1 + _SLACK):
+            raise AssumptionError(
+                f"`max_weight` must be at least every logged weight, got {known:g} but the "
+                f"largest is {largest:g}. State a bound that follows from how the behavior was "
+                "built."
+            )
+        stated.append(f"no trajectory's importance weight exceeds {known:g}")
+        weight = min(weight, known)
+    return ratio, weight
+
+
+def _discounted_power_sum(stats: TrajectoryStatistics, ratio: float, order: int) -> float:
+    """Sum over t of ratio^(t+1) (C_{t+1}^order - C_t^order) / c^order: bounds A/c and B/c^2."""
+    c, gamma, horizon = stats.annuity, stats.gamma, stats.horizon
+    if not (math.isfinite(ratio) and math.isfinite(c)):
+        return math.inf
+    if horizon is None:
+        if ratio * gamma >= 1.0:
+            return math.inf
+        first = ratio / (1 - ratio * gamma)
+        if order == 1:
+            return first / c
+        return (2 * first - (1 + gamma) * ratio / (1 - ratio * gamma**2)) / (1 - gamma) / c**2
+    if horizon > _LONGEST_SUM:
+        return 1.0 if ratio == 1.0 else math.inf
+    steps = np.arange(horizon)
+    annuities = np.concatenate([[0.0], np.cumsum(gamma ** steps.astype(float))])
+    with np.errstate(over="ignore", invalid="ignore"):
+        # Fused in log space so that a vanishing discount can tame a growing power of the ratio.
+        total = float(np.sum(ratio ** (steps + 1.0) * np.diff(annuities**order)) / c**order)
+    return total if math.isfinite(total) else math.inf

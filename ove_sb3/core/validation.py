@@ -1,0 +1,157 @@
+"""Checks of what callers pass in, in one place, with messages that say what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .errors import InvalidInputError
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+
+
+def as_float_vector(values: object, name: str) -> FloatArray:
+    """Return `values` as a contiguous 1-d float64 array, refusing anything that is not numeric."""
+    array = _as_vector(values, name)
+    if array.dtype.kind not in "fiu":
+        raise InvalidInputError(
+            f"`{name}` must hold real numbers, got dtype {array.dtype}. Convert it with "
+            f"np.asarray({name}, dtype=float)."
+        )
+    return np.ascontiguousarray(array, dtype=np.float64)
+
+
+def as_lengths(values: object, n_steps: int) -> IntArray:
+    """Return `values` as episode lengths, all at least 1 and adding up to `n_steps`."""
+    array = _as_vector(values, "lengths")
+    if array.dtype.kind not in "iu":
+        raise InvalidInputError(
+            f"`lengths` must hold integers, got dtype {array.dtype}. Convert it with "
+            "np.asarray(lengths, dtype=int)."
+        )
+    if array.size < 2:
+        raise InvalidInputError(
+            f"`lengths` must name at least 2 trajectories, got {array.size}. A variance cannot be "
+            "estimated from fewer: log more episodes."
+        )
+    if array.dtype.kind == "u" and int(array.max()) > np.iinfo(np.int64).max:
+        raise InvalidInputError(
+            f"`lengths` must add up to the {n_steps} logged steps, got {array.max()} alone."
+        )
+    lengths = np.ascontiguousarray(array, dtype=np.int64)
+    short = np.flatnonzero(lengths < 1)
+    if short.size:
+        raise InvalidInputError(
+            f"`lengths` must be at least 1, got {lengths[short[0]]} at episode {short[0]} "
+            f"({short.size} of {lengths.size} entries). Drop empty episodes before estimating."
+        )
+    total = int(lengths.sum()) if int(lengths.max()) <= n_steps else int(lengths.max())
+    if total != n_steps:
+        raise InvalidInputError(
+            f"`lengths` must add up to the number of logged steps, {n_steps}, got {total}. "
+            "Pass the flat arrays of all steps and the length of every episode."
+        )
+    return lengths
+
+
+def check_same_size(first: FloatArray, second: FloatArray, names: tuple[str, str]) -> None:
+    """Refuse two flat step arrays of different size."""
+    if first.size != second.size:
+        raise InvalidInputError(
+            f"`{names[0]}` and `{names[1]}` must have one entry per logged step, got "
+            f"{first.size} and {second.size}."
+        )
+
+
+def check_real(
+    value: object, name: str, low: float, high: float, *, closed: bool = True, remedy: str = ""
+) -> float:
+    """Return `value` as a float in [low, high] (``closed``) or (low, high)."""
+    brackets = "[]" if closed else "()"
+    interval = f"{brackets[0]}{low:g}, {high:g}{brackets[1]}"
+    number = _as_number(value, name, f"a real number in {interval}", remedy)
+    inside = low <= number <= high if closed else low < number < high
+    if not inside:  # NaN lands here as well
+        raise InvalidInputError(
+            _sentence(f"`{name}` must lie in {interval}, got {value!r}.", remedy)
+        )
+    return number
+
+
+def check_integer(value: object, name: str, low: int, remedy: str = "") -> int:
+    """Return `value` as an int of at least `low`; booleans and fractions are refused."""
+    is_integer = isinstance(value, (int, np.integer)) and not isinstance(value, (bool, np.bool_))
+    if not is_integer or int(value) < low:  # type: ignore[call-overload]
+        raise InvalidInputError(
+            _sentence(f"`{name}` must be an integer of at least {low}, got {value!r}.", remedy)
+        )
+    return int(value)  # type: ignore[call-overload, no-any-return]
+
+
+def check_choice(value: object, name: str, choices: Iterable[str]) -> str:
+    """Return `value` if it is one of `choices`."""
+    known = tuple(choices)
+    if not isinstance(value, str) or value not in known:
+        raise InvalidInputError(
+            f"`{name}` must be one of {', '.join(map(repr, known))}, got {value!r}."
+        )
+    return value
+
+
+def check_range(value: object, name: str) -> tuple[float, float]:
+    """Return `value` as a finite pair (low, high) with low <= high."""
+    remedy = f"Pass {name}=(low, high): limits known before the data were seen."
+    if isinstance(value, str) or not isinstance(value, Iterable):
+        raise InvalidInputError(f"`{name}` must be a pair of numbers, got {value!r}. {remedy}")
+    pair = list(value)
+    if len(pair) != 2:
+        raise InvalidInputError(
+            f"`{name}` must be a pair of numbers, got {len(pair)} entries. {remedy}"
+        )
+    low, high = (_as_number(end, name, "a pair of numbers", remedy) for end in pair)
+    if not (np.isfinite(low) and np.isfinite(high) and low <= high):
+        raise InvalidInputError(
+            f"`{name}` must be finite with low <= high, got ({low:g}, {high:g}). {remedy}"
+        )
+    return low, high
+
+
+def as_generator(rng: object) -> np.random.Generator:
+    """Return a numpy Generator from a seed, a Generator, or None for fresh entropy."""
+    if isinstance(rng, np.random.Generator):
+        return rng
+    if rng is None:
+        return np.random.default_rng()
+    seed = check_integer(rng, "rng", 0, "Pass an int seed, a numpy Generator, or None.")
+    return np.random.default_rng(seed)
+
+
+def _as_vector(values: object, name: str) -> NDArray[Any]:
+    try:
+        array = np.asarray(values)
+    except (ValueError, TypeError) as error:
+        raise InvalidInputError(f"`{name}` must be a 1-d array, got {type(values)}.") from error
+    if array.ndim != 1:
+        raise InvalidInputError(
+            f"`{name}` must be 1-dimensional, got shape {array.shape}. Concatenate the episodes "
+            "into one flat array and pass their `lengths`."
+        )
+    return array
+
+
+def _as_number(value: object, name: str, rule: str, remedy: str) -> float:
+    numeric = isinstance(value, (int, float, np.integer, np.floating))
+    if not numeric or isinstance(value, bool):
+        raise InvalidInputError(_sentence(f"`{name}` must be {rule}, got {value!r}.", remedy))
+    try:
+        return float(value)  # type: ignore[arg-type]
+    except OverflowError as error:
+        raise InvalidInputError(f"`{name}` must be {rule}, got {value!r}.") from error
+
+
+def _sentence(text: str, remedy: str) -> str:
+    return f"{text} {remedy}".rstrip()
