@@ -20,7 +20,8 @@ import numpy as np
 from .statistics import TrajectoryStatistics
 from .validation import FloatArray
 
-N_FOLDS = 10
+_MOST_FOLDS = 5
+_SMALLEST_FOLD = 50  # smaller ones estimate the square of the remaining mean badly
 _PENALTIES = np.array([3.0, 3.0, 0.1, 0.1, 0.1])  # relative to a standardised control variate
 _NEGLIGIBLE = 1e-10  # share of a control's variance below which it is rounding error
 
@@ -68,7 +69,7 @@ def crossfit_columns(stats: TrajectoryStatistics) -> CrossfitColumns:
     no control variate is used.
     """
     n = stats.n_trajectories
-    n_folds = max(1, min(N_FOLDS, n // 2))
+    n_folds = min(_MOST_FOLDS, max(2, n // _SMALLEST_FOLD)) if n >= 4 else 1
     base, reference = _base_columns(stats)
     shifts_are_known = bool(np.isfinite(stats.annuity))
     moments = [base[:, k::n_folds] @ base[:, k::n_folds].T for k in range(n_folds)]
@@ -77,7 +78,8 @@ def crossfit_columns(stats: TrajectoryStatistics) -> CrossfitColumns:
     for k in range(n_folds):
         fold = slice(k, None, n_folds)
         train = total - moments[k] if n_folds > 1 else np.zeros_like(total)
-        m = train[_ONE, _WG] / train[_ONE, _W] if train[_ONE, _W] > 0.0 else 0.0
+        # Without any weight in the other folds the centre is 0: it must not depend on this one.
+        m = train[_ONE, _WG] / train[_ONE, _W] if train[_ONE, _W] > 0.0 else -reference
         second_of, first_of = _combinations(train, m, shifts_are_known)
         second[fold] = second_of @ base[:, fold]
         first[fold] = first_of @ base[:, fold]
@@ -129,28 +131,15 @@ def _combinations(
     if train[_ONE, _ONE] == 0.0:
         return second, first
     controls = np.stack([*contrasts, *(weight - unit[_ONE] for weight in weights)])
-    mean = train[_ONE] / train[_ONE, _ONE]
-    covariance = train / train[_ONE, _ONE] - np.outer(mean, mean)
-    penalties = _PENALTIES[: len(controls)]
-    return (
-        second - _ridge(covariance, controls, second, penalties) @ controls,
-        first - _ridge(covariance, controls, first, penalties) @ controls,
-    )
-
-
-def _ridge(
-    covariance: FloatArray, controls: FloatArray, target: FloatArray, penalties: FloatArray
-) -> FloatArray:
-    """Ridge coefficients of `target` on standardised `controls`, both over the base columns."""
-    variances = np.einsum("ij,jk,ik->i", controls, covariance, controls)
+    squares = train / train[_ONE, _ONE]
+    covariance = squares - np.outer(squares[_ONE], squares[_ONE])
+    # The controls' means are known to be 0, so their spread is measured about 0. Where the other
+    # folds happen to hold none of the large weights this shows, and the coefficients stay small.
+    spreads = np.einsum("ij,jk,ik->i", controls, squares, controls)
     # A control that is but rounding error, such as the contrasts at horizon one, is left out.
-    scale = np.abs(controls) @ np.diag(covariance)
-    used = variances > _NEGLIGIBLE * scale
-    coefficients = np.zeros(len(controls))
-    if used.any():
-        sd = np.sqrt(variances[used])
-        standardised = controls[used] / sd[:, None]
-        correlation = standardised @ covariance @ standardised.T
-        system = correlation + np.diag(penalties[used])
-        coefficients[used] = np.linalg.solve(system, standardised @ covariance @ target) / sd
-    return coefficients
+    used = spreads > _NEGLIGIBLE * (controls**2 @ np.diag(squares))
+    controls = controls[used] / np.sqrt(spreads[used])[:, None]
+    system = controls @ squares @ controls.T + np.diag(_PENALTIES[: used.size][used])
+    explained = controls @ covariance @ np.stack([second, first], axis=1)
+    coefficients = np.linalg.solve(system, explained)
+    return second - coefficients[:, 0] @ controls, first - coefficients[:, 1] @ controls

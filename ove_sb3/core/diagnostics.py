@@ -34,7 +34,7 @@ class Diagnostics:
         Mean of w and its standard error. The true mean is 1.
     tail_index : float
         Shape of a generalised Pareto distribution fitted to the largest weights; above 0.5 their
-        variance is infinite, above 0.7 averages are unreliable. NaN with too few distinct weights.
+        variance is infinite, above 0.7 averages are unreliable. NaN with too few distinct ones.
     max_weight, max_ratio : float
         Largest weight of a trajectory and largest ratio of one step.
     zero_ratio_fraction, zero_weight_fraction : float
@@ -137,7 +137,7 @@ def tail_index(weights: FloatArray) -> float:
         return math.nan
     excess = ordered[-n_tail:] - ordered[-n_tail - 1]
     excess = excess[excess > 0.0]
-    if excess.size < 5 or not np.isfinite(excess).all():
+    if np.unique(excess).size < 5 or not np.isfinite(excess).all():
         return math.nan
     n = excess.size
     x = excess / excess[-1]

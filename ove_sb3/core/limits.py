@@ -82,7 +82,7 @@ def resolve_limits(
             stated.append(
                 f"the discount factor is {stats.gamma:g}"
                 if stats.horizon is None
-                else f"episodes have at most {stats.horizon} steps"
+                else f"episodes have at most {stats.horizon} step{'s' * (stats.horizon > 1)}"
             )
     if return_range is not None:
         known = _return_range(stats, return_range)

@@ -1,0 +1,208 @@
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import ove_sb3 as ove
+from ove_sb3.core.estimators import VARIANCE_ESTIMATORS
+from tests.core.reference import TinyProcess
+from tests.core.test_statistics import random_log
+
+FIXED_LENGTH = np.full(30, 4)
+
+
+def expectation(n: int, estimate: Callable[[ove.TrajectoryStatistics], float]) -> float:
+    """Exact expectation over all data sets of n trajectories."""
+    process = TinyProcess()
+    total = 0.0
+    for probability, log_ratios, rewards, lengths in process.data_sets(n):
+        stats = ove.trajectory_statistics(
+            log_ratios, rewards, lengths, gamma=process.gamma, horizon=process.horizon
+        )
+        total += probability * estimate(stats)
+    return total
+
+
+def test_the_enumeration_is_complete() -> None:
+    process = TinyProcess()
+    probabilities = [probability for probability, _, _ in process.trajectories()]
+    assert sum(probabilities) == pytest.approx(1.0, abs=1e-14)
+    assert len(probabilities) == 11
+    assert {rewards.size for _, _, rewards in process.trajectories()} == {1, 2, 3}
+
+
+@pytest.mark.filterwarnings("ignore::ove_sb3.core.errors.SupportWarning")
+def test_per_decision_forms_have_the_right_expectation() -> None:
+    mean, variance = TinyProcess().moments()
+    assert expectation(2, lambda s: s.pdis.mean()) == pytest.approx(mean, abs=1e-10)
+    assert expectation(2, lambda s: s.cdis.mean()) == pytest.approx(variance + mean**2, abs=1e-10)
+    for estimator in ("pdis", "is"):
+        estimate = functools.partial(ove.estimate_mean, estimator=estimator)
+        value = expectation(2, estimate)
+        assert value == pytest.approx(mean, abs=1e-10)
+
+
+@pytest.mark.filterwarnings("ignore::ove_sb3.core.errors.SupportWarning")
+@pytest.mark.parametrize("estimator", ["is", "cdis"])
+@pytest.mark.parametrize("mean_square", ["split", "u"])
+@pytest.mark.parametrize("n", [2, 3])
+def test_the_papers_estimators_are_exactly_unbiased(
+    estimator: str, mean_square: str, n: int
+) -> None:
+    value = expectation(
+        n, lambda s: ove.estimate_variance(s, estimator=estimator, mean_square=mean_square)
+    )
+    assert value == pytest.approx(TinyProcess().moments()[1], abs=1e-10)
+
+
+@pytest.mark.filterwarnings("ignore::ove_sb3.core.errors.SupportWarning")
+@pytest.mark.parametrize("estimator", ["pair", "pair_cdis", "crossfit"])
+@pytest.mark.parametrize("n", [2, 3])
+def test_shift_invariant_estimators_are_exactly_unbiased(estimator: str, n: int) -> None:
+    value = expectation(n, lambda s: ove.estimate_variance(s, estimator=estimator))
+    assert value == pytest.approx(TinyProcess().moments()[1], abs=1e-10)
+
+
+class SmallProcess(TinyProcess):
+    """Few enough trajectories to enumerate sets of four, for which there are folds to fit on."""
+
+    horizon = 2
+    end_after = np.array([[0.0, 1.0], [1.0, 1.0]])
+
+
+@pytest.mark.filterwarnings("ignore::ove_sb3.core.errors.SupportWarning")
+@pytest.mark.parametrize("n", [4, 5, 6])
+@pytest.mark.parametrize("known_horizon", [True, False])
+def test_crossfit_is_exactly_unbiased_with_folds(n: int, known_horizon: bool) -> None:
+    process = SmallProcess()
+    assert len(process.trajectories()) == 3
+    value = 0.0
+    for probability, log_ratios, rewards, lengths in process.data_sets(n):
+        stats = ove.trajectory_statistics(
+            log_ratios,
+            rewards,
+            lengths,
+            gamma=process.gamma if known_horizon else 1.0,
+            horizon=process.horizon if known_horizon else None,
+        )
+        value += probability * ove.estimate_variance(stats)
+    if not known_horizon:
+        process.gamma = 1.0
+    assert value == pytest.approx(process.moments()[1], abs=1e-10)
+
+
+@pytest.mark.filterwarnings("ignore::ove_sb3.core.errors.SupportWarning")
+@pytest.mark.parametrize("estimator", ["naive_is", "naive_plugin", "wis"])
+def test_the_biased_ones_are_biased(estimator: str) -> None:
+    value = expectation(2, lambda s: ove.estimate_variance(s, estimator=estimator))
+    assert abs(value - TinyProcess().moments()[1]) > 0.1
+
+
+@pytest.mark.filterwarnings("ignore::ove_sb3.core.errors.SupportWarning")
+@pytest.mark.parametrize(
+    ("estimator", "expected"),
+    [
+        ("naive_is", [0.0, 2.0, 2.0, 0.0]),
+        ("naive_plugin", [4.0, 0.0, 0.0, 0.0]),
+        ("is", [-2.0, 1.0, 1.0, 0.0]),
+        ("cdis", [-2.0, 1.0, 1.0, 0.0]),
+    ],
+)
+def test_the_papers_counter_example(estimator: str, expected: list[float]) -> None:
+    # Action a pays 1 and is all the candidate does; the behavior takes a and b evenly.
+    values = []
+    for actions in ("aa", "ab", "ba", "bb"):
+        stats = ove.trajectory_statistics(
+            [np.log(2.0) if action == "a" else -np.inf for action in actions],
+            [1.0 if action == "a" else 0.0 for action in actions],
+            [1, 1],
+            gamma=1.0,
+            horizon=1,
+        )
+        values.append(ove.estimate_variance(stats, estimator=estimator))
+    np.testing.assert_allclose(values, expected, atol=1e-15)
+
+
+def test_ratios_of_one_give_the_sample_variance() -> None:
+    rng = np.random.default_rng(0)
+    rewards = rng.normal(3, 2, 120)
+    stats = ove.trajectory_statistics(np.zeros(120), rewards, FIXED_LENGTH, gamma=0.9, horizon=4)
+    expected = np.var(stats.returns, ddof=1)
+    estimators: tuple[tuple[str, dict[str, Any]], ...] = (
+        ("pair", {}),
+        ("pair_cdis", {}),
+        ("cdis", {"mean_square": "u"}),
+        ("is", {"mean_square": "u"}),
+        ("naive_is", {}),
+        ("naive_plugin", {}),
+    )
+    for estimator, options in estimators:
+        value = ove.estimate_variance(stats, estimator=estimator, **options)
+        assert value == pytest.approx(expected, rel=1e-12), estimator
+    assert ove.estimate_variance(stats, estimator="wis") == pytest.approx(np.var(stats.returns))
+    assert ove.estimate_variance(stats) == pytest.approx(expected, rel=0.2)
+    for estimator in ("pdis", "is", "wis"):
+        value = ove.estimate_mean(stats, estimator=estimator)
+        assert value == pytest.approx(stats.returns.mean(), rel=1e-12)
+
+
+@pytest.mark.parametrize("estimator", ["pair", "pair_cdis", "crossfit", "wis"])
+def test_a_shift_of_all_returns_changes_nothing(estimator: str) -> None:
+    rng = np.random.default_rng(1)
+    log_ratios, rewards = rng.normal(-0.1, 0.5, 120), rng.normal(size=120)
+    values = []
+    for shift in (0.0, 50.0, -1000.0):
+        stats = ove.trajectory_statistics(
+            log_ratios, rewards + shift, FIXED_LENGTH, gamma=0.95, horizon=4
+        )
+        values.append(ove.estimate_variance(stats, estimator=estimator))
+    np.testing.assert_allclose(values, values[0], rtol=1e-6)
+
+
+@pytest.mark.parametrize("estimator", VARIANCE_ESTIMATORS)
+def test_scaling_rewards_scales_the_variance_by_the_square(estimator: str) -> None:
+    log_ratios, rewards, lengths = random_log(2)
+    first, second = (
+        ove.estimate_variance(
+            ove.trajectory_statistics(log_ratios, k * rewards, lengths, gamma=0.9, horizon=9),
+            estimator=estimator,
+        )
+        for k in (1.0, -3.0)
+    )
+    assert second == pytest.approx(9.0 * first, rel=1e-9)
+
+
+def test_pair_is_never_negative_where_the_paper_is() -> None:
+    rng = np.random.default_rng(3)
+    lowest = 0.0
+    for _ in range(200):
+        stats = ove.trajectory_statistics(
+            rng.normal(0, 1.5, 6), rng.normal(5, 0.1, 6), np.ones(6, dtype=int), gamma=1, horizon=1
+        )
+        assert ove.estimate_variance(stats, estimator="pair") >= 0.0
+        lowest = min(lowest, ove.estimate_variance(stats, estimator="cdis"))
+        assert ove.estimate_variance(stats, estimator="cdis", clip=True) >= 0.0
+    assert lowest < -1.0
+
+
+def test_the_two_estimates_of_the_squared_mean() -> None:
+    log_ratios, rewards, lengths = random_log(4, n=7)
+    stats = ove.trajectory_statistics(log_ratios, rewards, lengths, gamma=0.9, horizon=9)
+    Y = stats.pdis
+    split = Y[:3].mean() * Y[3:].mean()
+    pairs = np.mean([Y[i] * Y[j] for i in range(7) for j in range(7) if i != j])
+    for name, square in (("split", split), ("u", pairs)):
+        value = ove.estimate_variance(stats, estimator="cdis", mean_square=name)
+        assert value == pytest.approx(stats.cdis.mean() - square, rel=1e-12)
+
+
+def test_a_log_that_says_nothing_is_pointed_out() -> None:
+    stats = ove.trajectory_statistics([-np.inf] * 4, [1.0] * 4, [1] * 4, gamma=1.0, horizon=1)
+    with pytest.warns(ove.SupportWarning, match="weight 0"):
+        assert ove.estimate_variance(stats) == 0.0
+    with pytest.warns(ove.SupportWarning, match="weight 0"):
+        ove.estimate_mean(stats)
