@@ -27,7 +27,6 @@ from .validation import FloatArray, IntArray
 _LANES = 32  # grid points tested side by side
 _RUN = 16  # observations between two looks at the capital
 _LARGEST_LOSS = 0.95  # of the stake's capital in one observation
-_N_BLOCKS = 200
 _EPOCH_GROWTH = 1.25
 
 
@@ -46,25 +45,25 @@ class Schedule:
     epoch_of_block: IntArray
 
     @classmethod
-    def plan(cls, n: int) -> Schedule:
-        """Lay out pilot, epochs and blocks for n observations."""
+    def plan(cls, n: int, n_blocks: int) -> Schedule:
+        """Lay out pilot, epochs and about `n_blocks` blocks for n observations."""
         pilot = math.ceil(max(0.02 * n, min(50.0, n / 8)))
         pilot = min(max(pilot, 1), n - 1)
         n_epochs = 1 + max(0, math.ceil(math.log(n / pilot) / math.log(_EPOCH_GROWTH)))
         epochs = np.unique(np.floor(pilot * _EPOCH_GROWTH ** np.arange(n_epochs)).astype(np.int64))
         epochs = epochs[epochs < n]
-        even = np.linspace(pilot, n, min(_N_BLOCKS, n - pilot) + 1).astype(np.int64)
+        even = np.linspace(pilot, n, min(n_blocks, n - pilot) + 1).astype(np.int64)
         blocks = np.unique(np.concatenate([epochs, even]))
         return cls(n, epochs, blocks, np.searchsorted(epochs, blocks[:-1], side="right") - 1)
 
 
 @dataclass(frozen=True)
 class Wager:
-    """What is bet on: x = columns @ coefficients + constants, epoch by epoch.
+    """What is bet on: x = coefficients @ columns + constants, epoch by epoch.
 
     Attributes
     ----------
-    columns : ndarray, (n, k)
+    columns : ndarray, (k, n)
         The observations, in the order in which they are bet on.
     coefficients : ndarray, (n_epochs, k)
     constants : ndarray, (n_epochs,)
@@ -133,7 +132,7 @@ def _last_rejected(
     grid: FloatArray,
     level: float,
 ) -> int:
-    n = columns.shape[0]
+    n = columns.shape[1]
     capital = np.empty(_LANES)  # p of every lane
     best = np.empty(_LANES)  # its largest value so far
     slope = np.empty(_LANES)
@@ -164,13 +163,16 @@ def _last_rejected(
                 slope[j], offset[j] = stake, 1.0 - stake * s
             for j in range(lanes, _LANES):
                 slope[j], offset[j] = 0.0, 1.0
-            for i in range(begin, end):
-                x = constants[epoch]
-                for c in range(columns.shape[1]):
-                    x += columns[i, c] * coefficients[epoch, c]
-                values[i - begin] = max(x, floor)  # only rounding can be below the floor
+            x = values[: end - begin]
+            x[:] = constants[epoch]
+            for c in range(columns.shape[0]):
+                column, factor = columns[c, begin:end], coefficients[epoch, c]
+                for i in range(x.shape[0]):
+                    x[i] += factor * column[i]
+            for i in range(x.shape[0]):
+                x[i] = max(x[i], floor)  # only rounding can be below the floor
             for i in range(0, end - begin, _RUN):
-                _multiply(values[i : min(i + _RUN, end - begin)], capital, slope, offset)
+                _multiply(x[i : min(i + _RUN, end - begin)], capital, slope, offset)
                 for j in range(_LANES):
                     best[j] = max(best[j], capital[j])
             settled = True

@@ -27,6 +27,8 @@ from .statistics import TrajectoryStatistics
 from .validation import FloatArray, IntArray
 
 _PAST_CAP = 1 << 14  # past observations looked at for the stakes
+_MANY_BLOCKS = 400  # revisions of the stakes; more are tighter and slower
+_FEW_BLOCKS = 100  # for the lower bound, which is tested at many centres
 _CENTRES = np.array([0.0, 0.03, 0.1, 0.2, 0.35, 0.5, 0.75, 1.0])  # from the mean to mid-range
 _CONTROLS = np.array([0.0, 0.02, 0.05, 0.1, 0.2, 0.4, 0.7, 1.0])  # from regression slope to bound
 _SLOPE_SHARES = np.array([0.0, 0.25, 0.5, 0.75, 0.9, 1.0])
@@ -37,7 +39,7 @@ _FAR_STRIDE = 16
 
 @dataclass(frozen=True)
 class _Form:
-    """One form of importance sampling: columns (n, 3), limits relative to the reference."""
+    """One form of importance sampling: columns (3, n), limits relative to the reference."""
 
     columns: FloatArray
     low: float
@@ -63,10 +65,10 @@ class _Past:
 
     def __init__(self, columns: FloatArray, schedule: Schedule) -> None:
         cuts = np.concatenate([[0], schedule.epochs])
-        parts = [columns[a:b] for a, b in pairwise(cuts)]
+        parts = [columns[:, a:b] for a, b in pairwise(cuts)]
         self.sizes = schedule.epochs.astype(np.float64)
-        self.means = np.cumsum([part.sum(axis=0) for part in parts], axis=0) / self.sizes[:, None]
-        products = np.cumsum([part.T @ part for part in parts], axis=0)
+        self.means = np.cumsum([part.sum(axis=1) for part in parts], axis=0) / self.sizes[:, None]
+        products = np.cumsum([part @ part.T for part in parts], axis=0)
         outer = self.means[:, :, None] * self.means[:, None, :]
         self.covariances = products / self.sizes[:, None, None] - outer
 
@@ -94,7 +96,7 @@ def variance_upper(
     stats: TrajectoryStatistics, limits: Limits, level: float, order: IntArray
 ) -> float:
     """Upper confidence bound on the variance at the given level."""
-    schedule = Schedule.plan(stats.n_trajectories)
+    schedule = Schedule.plan(stats.n_trajectories, _MANY_BLOCKS)
     reference = _reference(stats, limits, order, schedule)
     forms = _variance_forms(stats, limits, order, reference)
 
@@ -120,7 +122,7 @@ def mean_lower(
     sign: float = 1.0,
 ) -> float:
     """Lower confidence bound on the mean of ``sign * G`` at the given level."""
-    schedule = Schedule.plan(stats.n_trajectories)
+    schedule = Schedule.plan(stats.n_trajectories, _MANY_BLOCKS)
     reference = _reference(stats, limits, order, schedule)
     forms = _mean_forms(stats, limits, order, reference, sign)
 
@@ -145,7 +147,7 @@ def variance_lower(
     mean of at most Var + h^2, so that rejecting s + h^2 rejects a variance of s. The least bound
     over all centres is that of the right one or less.
     """
-    schedule = Schedule.plan(stats.n_trajectories)
+    schedule = Schedule.plan(stats.n_trajectories, _FEW_BLOCKS)
     reference = _reference(stats, limits, order, schedule)
     form = _whole_form(stats, limits, order, reference)
     past = _Past(form.columns, schedule)
@@ -155,7 +157,7 @@ def variance_lower(
     squares = past.squares(central)
     expected = np.array(
         [
-            expected_spread(_recent(form.columns, schedule, epoch) @ x, level, schedule.n)
+            expected_spread(x @ _recent(form.columns, schedule, epoch), level, schedule.n)
             for epoch, x in enumerate(central)
         ]
     )
@@ -171,7 +173,7 @@ def variance_lower(
 
     mean, variance = float(means[0]), float(variances[0])
     error = max(
-        _mean_error(form.columns[: schedule.epochs[0]], mean), 1e-9 * (form.high - form.low)
+        _mean_error(form.columns[:, : schedule.epochs[0]], mean), 1e-9 * (form.high - form.low)
     )
     unit = math.sqrt(expected[0] / schedule.n)
     grid = grid_around(variance, unit, 0.0, limits.max_variance)
@@ -209,8 +211,8 @@ def _lower_controls(
 
 def _mean_error(columns: FloatArray, mean: float) -> float:
     """Standard error of the self-normalised mean."""
-    weight = columns[:, 2].sum()
-    return float(np.linalg.norm(columns[:, 1] - mean * columns[:, 2]) / weight) if weight else 0.0
+    weight = columns[2].sum()
+    return float(np.linalg.norm(columns[1] - mean * columns[2]) / weight) if weight else 0.0
 
 
 def _centres(mean: float, error: float, low: float, high: float) -> list[tuple[float, float]]:
@@ -243,10 +245,10 @@ def _bet_against(
     choice is by predicted bound, from the past of the epoch only. Also returns where the pilot
     expects the mean of x and the scale of its bound.
     """
-    columns = np.ascontiguousarray(np.hstack([form.columns for form in forms]))
+    columns = np.concatenate([form.columns for form in forms])
     n, n_epochs = schedule.n, len(schedule.epochs)
     best = np.full(n_epochs, -np.inf)
-    coefficients = np.zeros((n_epochs, columns.shape[1]))
+    coefficients = np.zeros((n_epochs, columns.shape[0]))
     constants, floors, expected = np.zeros(n_epochs), np.zeros(n_epochs), np.zeros(n_epochs)
     for k, form in enumerate(forms):
         past = _Past(form.columns, schedule)
@@ -275,7 +277,7 @@ def _bet_against(
                 expected[epoch] = target.expected[epoch, at[0]]
     spreads = np.array(
         [
-            expected_spread(_recent(columns, schedule, epoch) @ x, level, n)
+            expected_spread(x @ _recent(columns, schedule, epoch), level, n)
             for epoch, x in enumerate(coefficients)
         ]
     )
@@ -286,7 +288,7 @@ def _bet_against(
 
 def _recent(columns: FloatArray, schedule: Schedule, epoch: int) -> FloatArray:
     end = int(schedule.epochs[epoch])
-    return columns[max(0, end - _PAST_CAP) : end]
+    return columns[:, max(0, end - _PAST_CAP) : end]
 
 
 def _reference(
@@ -306,7 +308,7 @@ def _whole_form(
     w = stats.weights[order]
     G = stats.returns[order] - reference
     low, high = limits.return_range
-    columns = np.stack([w * G * G, w * G, w], axis=1)
+    columns = np.stack([w * G * G, w * G, w])
     return _Form(columns, low - reference, high - reference, limits.max_weight)
 
 
@@ -319,7 +321,7 @@ def _variance_forms(
         c = stats.annuity
         r0 = reference / c
         X, E, B = stats.cdis[order], stats.cdis_cross[order], stats.cdis_ones[order]
-        columns = np.stack([X - 2 * r0 * E + r0**2 * B, (E - r0 * B) / c, B / c**2], axis=1)
+        columns = np.stack([X - 2 * r0 * E + r0**2 * B, (E - r0 * B) / c, B / c**2])
         forms.append(_Form(columns, low - reference, high - reference, limits.max_cdis_weight))
     return forms
 
@@ -338,11 +340,11 @@ def _mean_forms(
         c = stats.annuity
         first = stats.pdis[order] - reference / c * stats.pdis_ones[order]
         weight = stats.pdis_ones[order] / c
-        columns = np.stack([whole.columns[:, 0], first, weight], axis=1)
+        columns = np.stack([whole.columns[0], first, weight])
         forms.append(_Form(columns, low - reference, high - reference, limits.max_pdis_weight))
     return [_mirrored(form) for form in forms] if sign < 0 else forms
 
 
 def _mirrored(form: _Form) -> _Form:
     """Return the same form for -G."""
-    return _Form(form.columns * [1.0, -1.0, 1.0], -form.high, -form.low, form.max_weight)
+    return _Form(form.columns * [[1.0], [-1.0], [1.0]], -form.high, -form.low, form.max_weight)

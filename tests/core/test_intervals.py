@@ -1,0 +1,240 @@
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+import ove_sb3 as ove
+from benchmarks.beds import binary_bandit, chain, continuous_bandit, gridworld, recommender
+
+GUARANTEED = ("betting", "paper")
+EVERY = ("betting", "paper", "bootstrap", "delta")
+
+
+@pytest.mark.parametrize("method", EVERY)
+@pytest.mark.parametrize("function", [ove.variance_interval, ove.mean_interval])
+def test_each_side_alone_spends_all_of_delta(function: Any, method: str) -> None:
+    bed = chain(5)
+    stats = bed.statistics(400, np.random.default_rng(0))
+    ask = {"reward_range": bed.reward_range, "method": method}
+    both = function(stats, delta=0.1, **ask)
+    lower = function(stats, delta=0.05, side="lower", **ask)
+    upper = function(stats, delta=0.05, side="upper", **ask)
+    assert (lower.lower, upper.upper) == (both.lower, both.upper)
+    assert lower.upper == lower.trivial[1]
+    assert upper.lower == upper.trivial[0]
+    assert both.guaranteed == (method in GUARANTEED)
+    assert both.lower <= both.upper
+    assert both.delta == 0.1
+
+
+@pytest.mark.parametrize("method", EVERY)
+def test_a_smaller_delta_gives_a_wider_interval(method: str) -> None:
+    bed = gridworld(6)
+    stats = bed.statistics(3000, np.random.default_rng(1))
+    wide, narrow = (
+        ove.variance_interval(stats, reward_range=bed.reward_range, delta=delta, method=method)
+        for delta in (0.01, 0.2)
+    )
+    assert wide.lower <= narrow.lower <= narrow.upper <= wide.upper
+
+
+@pytest.mark.parametrize("method", GUARANTEED)
+@pytest.mark.parametrize("function", [ove.variance_interval, ove.mean_interval])
+def test_the_same_seed_gives_the_same_interval(function: Any, method: str) -> None:
+    bed = chain(5)
+    stats = bed.statistics(300, np.random.default_rng(2))
+    ask = {"reward_range": bed.reward_range, "method": method}
+    first = function(stats, rng=5, **ask)
+    assert function(stats, rng=5, **ask) == first
+    assert function(stats, rng=np.random.default_rng(5), **ask) == first
+    assert function(stats, rng=6, **ask) != first
+    assert function(stats, rng=None, **ask) != first
+
+
+def test_betting_beats_the_paper_and_a_known_bound_beats_both() -> None:
+    for bed in (recommender(), gridworld(6)):
+        widths = {"paper": 0.0, "betting": 0.0, "bounded": 0.0}
+        for trial in range(10):
+            stats = bed.statistics(10_000, np.random.default_rng([trial, 3]))
+            ask: dict[str, Any] = {"reward_range": bed.reward_range}
+            widths["paper"] += ove.variance_interval(stats, method="paper", **ask).width
+            widths["betting"] += ove.variance_interval(stats, **ask).width
+            widths["bounded"] += ove.variance_interval(stats, max_ratio=2.0, **ask).width
+        assert widths["betting"] < widths["paper"] / 4
+        assert widths["bounded"] < widths["paper"] / 15
+
+
+@pytest.mark.parametrize("n", [2, 3, 5, 20, 100, 1000])
+def test_betting_is_at_no_size_wider_than_the_paper(n: int) -> None:
+    for bed in (recommender(), binary_bandit(), gridworld(15), chain(8)):
+        width = {"paper": 0.0, "betting": 0.0}
+        for trial in range(5):
+            stats = bed.statistics(n, np.random.default_rng([trial, 4]))
+            for method in width:
+                interval = ove.variance_interval(
+                    stats, reward_range=bed.reward_range, method=method
+                )
+                width[method] += interval.width
+        assert width["betting"] <= width["paper"]
+
+
+@pytest.mark.parametrize(
+    ("n", "theirs"), [(100, 25.0), (316, 25.0), (1000, 17.8), (3162, 9.7), (10_000, 5.5)]
+)
+def test_the_papers_method_gives_what_its_authors_got(n: int, theirs: float) -> None:
+    bed = recommender()
+    uppers = []
+    for trial in range(15):
+        interval = ove.variance_interval(
+            bed.statistics(n, np.random.default_rng([trial, 5])),
+            reward_range=(0.0, 10.0),
+            method="paper",
+            delta=2 * 0.05 / 8,
+        )
+        assert interval.lower == 0.0
+        uppers.append(interval.upper)
+    assert np.mean(uppers) == pytest.approx(theirs, rel=0.15)
+
+
+def test_literal_algorithm_4_fails_where_the_mended_one_holds() -> None:
+    # Rewards +1 then -1, the second action rare under the behavior: the return is always 0, and
+    # the sum of CDIS takes large negative values now and then. Clamped at 0, its mean is far above.
+    rng = np.random.default_rng(6)
+    n = 2000
+    rare = rng.random(n) < 0.05
+    log_ratios = np.stack([np.zeros(n), np.where(rare, np.log(10.0), np.log(0.5 / 0.95))], axis=1)
+    rewards = np.tile([1.0, -1.0], n)
+    stats = ove.trajectory_statistics(
+        log_ratios.ravel(), rewards, np.full(n, 2), gamma=1.0, horizon=2
+    )
+    assert stats.cdis.min() == pytest.approx(-9.0)
+    assert np.maximum(stats.cdis, 0.0).mean() > 0.3
+    assert abs(stats.cdis.mean()) < 0.2
+    for method in GUARANTEED:
+        interval = ove.variance_interval(stats, reward_range=(-1.0, 1.0), method=method)
+        assert interval.lower == pytest.approx(0.0, abs=1e-9)
+
+
+@pytest.mark.parametrize("mean_bound", ["thomas", "hoeffding", "empirical_bernstein"])
+def test_any_bound_on_the_mean_can_stand_behind_the_papers_interval(mean_bound: str) -> None:
+    bed = binary_bandit()
+    stats = bed.statistics(20_000, np.random.default_rng(7))
+    ask: dict[str, Any] = {
+        "reward_range": (0.0, 1.0),
+        "method": "paper",
+        "mean_bound": mean_bound,
+        "max_ratio": 3.0,
+    }
+    assert bed.variance in ove.variance_interval(stats, **ask)
+    interval = ove.mean_interval(stats, **ask)
+    assert bed.mean in interval
+    assert interval.width < 0.2
+
+
+@pytest.mark.parametrize("method", GUARANTEED)
+def test_a_known_range_of_returns_is_enough(method: str) -> None:
+    # gamma = 1 and no horizon: rewards alone bound nothing, the range of returns does.
+    bed = gridworld(15)
+    log = bed.sample(3000, np.random.default_rng(8))
+    stats = ove.trajectory_statistics(*log, gamma=1.0)
+    for function, truth in (
+        (ove.variance_interval, bed.variance),
+        (ove.mean_interval, bed.mean),
+    ):
+        interval = function(stats, return_range=(-15.0, 0.0), method=method)
+        assert interval.guaranteed
+        assert truth in interval
+        with pytest.raises(ove.InvalidInputError, match="horizon"):
+            function(stats, reward_range=(-1.0, 0.0), method=method)
+
+
+def test_a_tighter_range_of_returns_helps() -> None:
+    bed = chain(8, offset=5.0)
+    stats = bed.statistics(2000, np.random.default_rng(9))
+    c = stats.annuity
+    loose = ove.variance_interval(stats, reward_range=(4.0, 6.0))
+    tight = ove.variance_interval(stats, reward_range=(4.0, 6.0), return_range=(4 * c, 6 * c))
+    assert tight.width < loose.width
+    assert bed.variance in tight
+
+
+def test_a_bound_on_the_whole_weight_is_as_good_as_one_on_its_parts() -> None:
+    bed = recommender()
+    stats = bed.statistics(2000, np.random.default_rng(10))
+    by_ratio = ove.variance_interval(stats, reward_range=(0, 10), max_ratio=2.0)
+    by_weight = ove.variance_interval(stats, reward_range=(0, 10), max_weight=2.0)
+    assert (by_ratio.lower, by_ratio.upper) == (by_weight.lower, by_weight.upper)
+
+
+def test_adaptively_collected_data_are_taken_in_order() -> None:
+    bed = chain(5)
+    stats = bed.statistics(300, np.random.default_rng(11))
+    interval = ove.variance_interval(stats, reward_range=(-1, 1), adaptive=True, rng=1)
+    assert interval == ove.variance_interval(stats, reward_range=(-1, 1), adaptive=True, rng=2)
+    assert any("order of logging" in text for text in interval.assumptions)
+    with pytest.raises(ove.InvalidInputError, match="adaptive"):
+        ove.variance_interval(stats, reward_range=(-1, 1), adaptive=True, method="paper")
+
+
+def test_a_range_from_the_data_is_no_guarantee() -> None:
+    stats = chain(5).statistics(100, np.random.default_rng(12))
+    interval = ove.variance_interval(stats, reward_range="from_data")
+    assert not interval.guaranteed
+    assert any("seen in the data" in text for text in interval.assumptions)
+
+
+def test_ranges_are_widened_for_episodes_that_end_early() -> None:
+    rng = np.random.default_rng(13)
+    lengths = rng.integers(1, 4, 500)
+    rewards = np.ones(lengths.sum())
+    stats = ove.trajectory_statistics(
+        np.zeros(rewards.size), rewards, lengths, gamma=1.0, horizon=3
+    )
+    truth = 2 / 3  # a uniform length of 1, 2 or 3
+    for method in GUARANTEED:
+        assert truth in ove.variance_interval(stats, reward_range=(1.0, 1.0), method=method)
+
+
+@pytest.mark.parametrize("method", GUARANTEED)
+@pytest.mark.filterwarnings("ignore::ove_sb3.core.errors.SupportWarning")
+def test_a_log_that_says_nothing_gives_the_trivial_interval(method: str) -> None:
+    stats = ove.trajectory_statistics(
+        [-np.inf] * 50, [0.5] * 50, np.ones(50, dtype=int), gamma=1.0, horizon=1
+    )
+    interval = ove.variance_interval(stats, reward_range=(0.0, 2.0), method=method)
+    assert (interval.lower, interval.upper) == (0.0, 1.0) == interval.trivial
+    assert not interval.informative
+    mean = ove.mean_interval(stats, reward_range=(0.0, 2.0), method=method)
+    assert (mean.lower, mean.upper) == (0.0, 2.0)
+
+
+def test_constant_returns_have_no_variance() -> None:
+    stats = ove.trajectory_statistics(
+        np.zeros(500), np.full(500, 0.7), np.ones(500, dtype=int), gamma=1.0, horizon=1
+    )
+    interval = ove.variance_interval(stats, reward_range=(0.0, 1.0), max_weight=1.0)
+    assert interval.lower == 0.0
+    assert interval.upper < 0.01
+    mean = ove.mean_interval(stats, reward_range=(0.0, 1.0), max_weight=1.0)
+    assert 0.7 in mean
+    assert mean.width < 0.05
+
+
+def test_results_print_and_convert() -> None:
+    bed = continuous_bandit()
+    stats = bed.statistics(500, np.random.default_rng(14))
+    interval = ove.variance_interval(stats, reward_range=bed.reward_range)
+    assert str(interval).startswith("variance 95% guaranteed [")
+    assert "n=500" in str(interval)
+    plain = json.loads(json.dumps(interval.to_dict()))
+    assert plain["lower"] == interval.lower
+    assert plain["guaranteed"] is True
+    assert any("rewards lie in [0, 10]" in text for text in plain["assumptions"])
+    open_ended = ove.variance_interval(stats, method="delta", side="lower")
+    assert math.isinf(open_ended.upper)
+    assert open_ended.to_dict()["upper"] is None
+    assert "approximate" in str(open_ended)
