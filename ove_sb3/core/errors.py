@@ -14,7 +14,7 @@ class AssumptionError(InvalidInputError):
 
 
 class WeightOverflowError(OveError, OverflowError):
-    """An importance weight, or a statistic built on it, is too large for double precision."""
+    """An importance weight, or a statistic built on it, is too large to compute with."""
 
 
 class OveWarning(UserWarning):

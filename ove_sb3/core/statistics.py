@@ -43,6 +43,7 @@ from .validation import (
 
 _STEPS_PER_TASK = 1 << 18
 _MOST_TASKS = 64
+_LARGEST_STATISTIC = 1e75  # its fourth power is still a finite number
 
 
 @dataclass(frozen=True, eq=False)
@@ -254,13 +255,21 @@ def trajectory_statistics(
     low, high, log_ratio, log_weight, zeros, inadmissible = np.stack([e for _, _, e in outputs]).T
     if inadmissible.any():
         _raise_inadmissible(log_ratios, rewards, starts)
-    needed = columns if np.isfinite(limit) else columns[:4]
-    sums_finite = np.isfinite(step_sums).all() and np.isfinite(end_sums).all()
-    if log_weight.max() > LARGEST_LOG_WEIGHT or not (sums_finite and np.isfinite(needed).all()):
+    if log_weight.max() > LARGEST_LOG_WEIGHT:
         raise WeightOverflowError(
             "`log_ratios` must not multiply up to a weight that overflows double precision, got a "
             f"log-weight of {log_weight.max():.6g} on the way through an episode. The two "
             "policies have next to nothing in common, or the log-probabilities are wrong."
+        )
+    needed = columns if np.isfinite(limit) else columns[:4]
+    with np.errstate(over="ignore", invalid="ignore"):
+        largest = np.max([np.abs(needed).max(), np.square(columns[1]).max(), step_sums.max()])
+    if not largest < _LARGEST_STATISTIC:
+        raise WeightOverflowError(
+            "weights times squared returns must stay below "
+            f"{_LARGEST_STATISTIC:g} for their products to be computed, got {largest:.3g} (largest "
+            f"log-weight {log_weight.max():.6g}). Rescale the rewards, or check the "
+            "log-probabilities."
         )
     w, G, Y, X, A, B, E = columns
     return TrajectoryStatistics(

@@ -1,0 +1,185 @@
+"""Bad input gets our own error, naming argument, rule and value; never a number."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import ove_sb3 as ove
+from benchmarks.beds import chain
+
+GOOD: dict[str, Any] = {
+    "log_ratios": [0.1, -0.2, 0.3, 0.0],
+    "rewards": [1.0, 0.0, -1.0, 0.5],
+    "lengths": [2, 1, 1],
+    "gamma": 0.9,
+    "horizon": 3,
+}
+NAN, INF = float("nan"), float("inf")
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (
+            {"rewards": [1.0, NAN, 0.0, 0.0]},
+            r"`rewards` must be finite, got nan at episode 0, step 1",
+        ),
+        (
+            {"rewards": [1.0, 0.0, INF, 0.0]},
+            r"`rewards` must be finite, got inf at episode 1, step 0",
+        ),
+        ({"rewards": [1.0, 0.0]}, r"one entry per logged step, got 4 and 2"),
+        ({"rewards": [[1.0, 0.0], [0.0, 0.0]]}, r"`rewards` must be 1-dimensional"),
+        ({"rewards": ["a", "b", "c", "d"]}, r"`rewards` must hold real numbers"),
+        ({"rewards": [1j, 0, 0, 0]}, r"`rewards` must hold real numbers"),
+        ({"rewards": [True, False, True, True]}, r"`rewards` must hold real numbers"),
+        ({"rewards": None}, r"`rewards` must be 1-dimensional"),
+        (
+            {"log_ratios": [0.0, 0.0, NAN, 0.0]},
+            r"`log_ratios` must be finite or -inf, got nan",
+        ),
+        ({"log_ratios": [0.0, 0.0, 0.0, INF]}, r"got inf at episode 2, step 0 \(1 of 4 entries\)"),
+        ({"lengths": [2, 1]}, r"`lengths` must add up to .* 4, got 3"),
+        ({"lengths": [2, 1, 2]}, r"`lengths` must add up to .* 4, got 5"),
+        ({"lengths": [2, 2, 0]}, r"`lengths` must be at least 1, got 0 at episode 2"),
+        ({"lengths": [5, -1]}, r"`lengths` must be at least 1, got -1 at episode 1"),
+        ({"lengths": [4]}, r"at least 2 trajectories, got 1"),
+        ({"lengths": []}, r"`lengths` must hold integers|at least 2 trajectories"),
+        ({"lengths": [2.0, 1.0, 1.0]}, r"`lengths` must hold integers"),
+        ({"lengths": np.array([2**63, 1], dtype=np.uint64)}, r"`lengths` must add up"),
+        ({"gamma": 1.1}, r"`gamma` must lie in \[0, 1\], got 1.1"),
+        ({"gamma": -0.1}, r"`gamma` must lie in \[0, 1\]"),
+        ({"gamma": NAN}, r"`gamma` must lie in \[0, 1\], got nan"),
+        ({"gamma": "0.9"}, r"`gamma` must be a real number"),
+        ({"gamma": True}, r"`gamma` must be a real number"),
+        ({"gamma": 10**400}, r"`gamma` must be a real number"),
+        (
+            {"horizon": 1},
+            r"at least the longest episode, got 1 but episode 0 has 2",
+        ),
+        ({"horizon": 0}, r"`horizon` must be an integer of at least 1, got 0"),
+        ({"horizon": 2.5}, r"`horizon` must be an integer"),
+    ],
+)
+def test_trajectory_statistics_refuses(change: dict[str, Any], message: str) -> None:
+    with pytest.raises(ove.InvalidInputError, match=message):
+        ove.trajectory_statistics(**{**GOOD, **change})
+
+
+@pytest.mark.parametrize(
+    "log_ratios", [[800.0, 0, 0, 0], [400.0, 400.0, 0, 0], [500.0, 500.0, -1000.0, 0]]
+)
+def test_a_weight_that_overflows_is_refused(log_ratios: list[float]) -> None:
+    with pytest.raises(ove.WeightOverflowError, match="log-weight"):
+        ove.trajectory_statistics(**{**GOOD, "log_ratios": log_ratios})
+
+
+def test_a_statistic_that_overflows_is_refused() -> None:
+    with pytest.raises(ove.WeightOverflowError):
+        ove.trajectory_statistics(**{**GOOD, "rewards": [1e200, 1e200, 0.0, 0.0]})
+
+
+@pytest.fixture(scope="module")
+def stats() -> ove.TrajectoryStatistics:
+    return chain(5).statistics(60, np.random.default_rng(0))
+
+
+@pytest.mark.parametrize("function", [ove.variance_interval, ove.mean_interval])
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({}, r"`reward_range` \(or `return_range`\) must be given"),
+        ({"reward_range": (-1, 1), "delta": 0.0}, r"`delta` must lie in \(0, 1\), got 0.0"),
+        ({"reward_range": (-1, 1), "delta": 1.0}, r"`delta` must lie in \(0, 1\)"),
+        ({"reward_range": (-1, 1), "delta": NAN}, r"`delta` must lie in \(0, 1\), got nan"),
+        ({"reward_range": (-1, 1), "delta": "small"}, r"`delta` must be a real number"),
+        ({"reward_range": (1, -1)}, r"`reward_range` must be finite with low <= high"),
+        ({"reward_range": (-1, INF)}, r"`reward_range` must be finite"),
+        ({"reward_range": (-1, NAN)}, r"`reward_range` must be finite"),
+        ({"reward_range": (-1, 0, 1)}, r"must be a pair of numbers, got 3 entries"),
+        ({"reward_range": 1.0}, r"`reward_range` must be a pair of numbers, got 1.0"),
+        ({"reward_range": ("a", "b")}, r"`reward_range` must be a pair of numbers"),
+        ({"reward_range": "guess"}, r"'from_data', got 'guess'"),
+        ({"reward_range": (-1, 1), "method": "magic"}, r"`method` must be one of 'betting'"),
+        ({"reward_range": (-1, 1), "side": "left"}, r"`side` must be one of 'both'"),
+        ({"reward_range": (-1, 1), "max_ratio": 0.5}, r"`max_ratio` must lie in \[1, inf\]"),
+        ({"reward_range": (-1, 1), "max_weight": NAN}, r"`max_weight` must lie in"),
+        ({"reward_range": (-1, 1), "rng": "seed"}, r"`rng` must be an integer"),
+        ({"reward_range": (-1, 1), "rng": -1}, r"`rng` must be an integer of at least 0"),
+        ({"reward_range": (-1, 1), "adaptive": "yes"}, r"`adaptive` must be True or False"),
+        (
+            {"reward_range": (-1, 1), "n_resamples": 9},
+            r"`n_resamples` applies to method 'bootstrap'",
+        ),
+        (
+            {"reward_range": (-1, 1), "mean_bound": "thomas", "method": "delta"},
+            r"`mean_bound` applies",
+        ),
+        (
+            {"reward_range": (-1, 1), "mean_bound": "x", "method": "paper"},
+            r"`mean_bound` must be one",
+        ),
+        (
+            {"method": "bootstrap", "n_resamples": 9},
+            r"`n_resamples` must be an integer of at least 10",
+        ),
+        ({"method": "bootstrap", "bootstrap_kind": "x"}, r"`bootstrap_kind` must be one of"),
+        ({"method": "delta", "estimator": "pair"}, r"`estimator` must be one of"),
+        ({"reward_range": (-1, 1), "return_range": (50, 60)}, r"`return_range` must contain"),
+    ],
+)
+def test_intervals_refuse(
+    stats: ove.TrajectoryStatistics, function: Any, options: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(ove.InvalidInputError, match=message):
+        function(stats, **options)
+
+
+@pytest.mark.parametrize("function", [ove.variance_interval, ove.mean_interval])
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"reward_range": (0, 1)}, r"`reward_range` must contain all logged rewards, got \(0, 1\)"),
+        ({"reward_range": (-1, 1), "return_range": (0, 1)}, r"`return_range` must contain"),
+        ({"reward_range": (-1, 1), "max_ratio": 1.2}, r"`max_ratio` must be at least every logged"),
+        ({"reward_range": (-1, 1), "max_weight": 1.2}, r"`max_weight` must be at least every"),
+    ],
+)
+def test_data_that_contradict_an_assumption_are_refused(
+    stats: ove.TrajectoryStatistics, function: Any, options: dict[str, Any], message: str
+) -> None:
+    for method in ("betting", "paper", "bootstrap", "delta"):
+        with pytest.raises(ove.AssumptionError, match=message):
+            function(stats, method=method, **options)
+
+
+def test_other_refusals(stats: ove.TrajectoryStatistics) -> None:
+    with pytest.raises(ove.InvalidInputError, match="`estimator` must be one of 'crossfit'"):
+        ove.estimate_variance(stats, estimator="best")
+    with pytest.raises(ove.InvalidInputError, match="`estimator` must be one of 'pdis'"):
+        ove.estimate_mean(stats, estimator="crossfit")
+    with pytest.raises(ove.InvalidInputError, match="`mean_square` applies to"):
+        ove.estimate_variance(stats, mean_square="u")
+    with pytest.raises(ove.InvalidInputError, match="`mean_square` must be one of"):
+        ove.estimate_variance(stats, estimator="cdis", mean_square="both")
+    with pytest.raises(ove.InvalidInputError, match="`clip` must be"):
+        ove.estimate_variance(stats, clip="no")  # type: ignore[arg-type]
+    with pytest.raises(ove.InvalidInputError, match="`mean_square` applies to estimator"):
+        ove.variance_interval(stats, method="delta", mean_square="u")
+    few = chain(5).statistics(3, np.random.default_rng(1))
+    with pytest.raises(ove.InvalidInputError, match="at least 4 trajectories, got 3"):
+        ove.variance_interval(few, method="bootstrap")
+    constant = ove.trajectory_statistics([0.0, 0.0], [1.0, 1.0], [1, 1], gamma=1.0, horizon=1)
+    almost = 1.0 - 1e-12  # within rounding of the data, yet disjoint from the range of returns
+    with pytest.raises(ove.InvalidInputError, match="must overlap what `reward_range` allows"):
+        ove.variance_interval(constant, reward_range=(almost, almost), return_range=(1.0, 1.0))
+
+
+def test_every_error_is_ours_and_a_value_error() -> None:
+    assert issubclass(ove.AssumptionError, ove.InvalidInputError)
+    assert issubclass(ove.InvalidInputError, (ove.OveError, ValueError))
+    assert issubclass(ove.WeightOverflowError, ove.OveError)
+    assert issubclass(ove.SupportWarning, ove.OveWarning)
