@@ -195,7 +195,7 @@ def expected_spread(values: FloatArray, level: float, n: int) -> float:
     """
     size = values.size
     y = values - values.mean()
-    square = float(y @ y) / size
+    square = float(np.mean(y * y))
     spread = square
     if square > 0.0:
         for _ in range(3):

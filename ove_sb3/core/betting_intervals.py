@@ -68,7 +68,8 @@ class _Past:
         parts = [columns[:, a:b] for a, b in pairwise(cuts)]
         self.sizes = schedule.epochs.astype(np.float64)
         self.means = np.cumsum([part.sum(axis=1) for part in parts], axis=0) / self.sizes[:, None]
-        products = np.cumsum([part @ part.T for part in parts], axis=0)
+        # einsum, not matmul: threads of the linear algebra library do not pay on three columns
+        products = np.cumsum([np.einsum("in,jn->ij", part, part) for part in parts], axis=0)
         outer = self.means[:, :, None] * self.means[:, None, :]
         self.covariances = products / self.sizes[:, None, None] - outer
 
@@ -157,7 +158,9 @@ def variance_lower(
     squares = past.squares(central)
     expected = np.array(
         [
-            expected_spread(x @ _recent(form.columns, schedule, epoch), level, schedule.n)
+            expected_spread(
+                np.einsum("i,in->n", x, _recent(form.columns, schedule, epoch)), level, schedule.n
+            )
             for epoch, x in enumerate(central)
         ]
     )
@@ -277,7 +280,7 @@ def _bet_against(
                 expected[epoch] = target.expected[epoch, at[0]]
     spreads = np.array(
         [
-            expected_spread(x @ _recent(columns, schedule, epoch), level, n)
+            expected_spread(np.einsum("i,in->n", x, _recent(columns, schedule, epoch)), level, n)
             for epoch, x in enumerate(coefficients)
         ]
     )

@@ -1,0 +1,17 @@
+"""Print all tables: ``python -m benchmarks [speed | tightness | accuracy ...]``."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+
+TOPICS = ("speed", "tightness", "accuracy")
+
+parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+parser.add_argument("topics", nargs="*", help=f"any of {', '.join(TOPICS)} (default: all)")
+topics = parser.parse_args().topics or TOPICS
+for topic in topics:
+    if topic not in TOPICS:
+        parser.error(f"unknown topic {topic!r}, choose from {', '.join(TOPICS)}")
+for topic in topics:
+    importlib.import_module(f"benchmarks.{topic}").main()

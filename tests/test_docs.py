@@ -1,0 +1,55 @@
+"""What the documentation shows is run, and prints what it shows."""
+
+from __future__ import annotations
+
+import contextlib
+import doctest
+import importlib
+import io
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+CORE = sorted(path.stem for path in (ROOT / "ove_sb3" / "core").glob("[!_]*.py"))
+
+
+def blocks(page: Path) -> list[tuple[str, str]]:
+    return BLOCK.findall(page.read_text())
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_python_blocks_run_and_print_what_is_shown(page: Path) -> None:
+    """A ``python`` block is run; a ``text`` block right after it is its output, to the letter."""
+    namespace: dict[str, object] = {}
+    found = blocks(page)
+    for (kind, code), (next_kind, shown) in zip(found, [*found[1:], ("", "")], strict=True):
+        if kind != "python":
+            continue
+        output = io.StringIO()
+        with contextlib.redirect_stdout(output):
+            exec(compile(code, str(page), "exec"), namespace)
+        if next_kind == "text":
+            assert output.getvalue() == shown
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_to_files_lead_somewhere(page: Path) -> None:
+    for target in re.findall(r"\]\(([^)#]+?)(?:#[^)]*)?\)", page.read_text()):
+        if "://" not in target:
+            assert (page.parent / target).exists(), target
+
+
+def test_the_readme_shows_an_example_on_its_first_screen() -> None:
+    before, _, _ = (ROOT / "README.md").read_text().partition("```python")
+    assert len(before.splitlines()) < 30
+    assert any(kind == "python" for kind, _ in blocks(ROOT / "README.md"))
+
+
+@pytest.mark.parametrize("name", CORE)
+def test_docstring_examples(name: str) -> None:
+    module = importlib.import_module(f"ove_sb3.core.{name}")
+    assert doctest.testmod(module).failed == 0

@@ -1,0 +1,119 @@
+"""What is installed, and what importing it pulls in."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+import tomllib
+
+import ove_sb3
+
+ROOT = Path(__file__).parent.parent
+HEAVY = {"torch", "stable_baselines3", "sb3_contrib", "gymnasium", "gym"}
+
+
+def modules_after(code: str) -> set[str]:
+    """Top-level modules that are loaded after running `code` in a new interpreter."""
+    script = f"{code}\nimport sys\nprint(*sys.modules)"
+    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    return {name.split(".")[0] for name in run.stdout.split()}
+
+
+def test_importing_the_package_is_light() -> None:
+    loaded = modules_after("import ove_sb3")
+    assert "ove_sb3" in loaded
+    assert not loaded & (HEAVY | {"numba", "scipy", "numpy", "matplotlib"})
+
+
+def test_using_the_core_loads_no_framework() -> None:
+    every_core_module = "\n".join(
+        f"import ove_sb3.core.{path.stem}" for path in (ROOT / "ove_sb3" / "core").glob("*.py")
+    ).replace(".__init__", "")
+    assert not modules_after(every_core_module) & HEAVY
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "ove_sb3" / "core").glob("*.py")), ids=str)
+def test_the_core_names_no_framework(path: Path) -> None:
+    # Also inside functions, where an import would only show when the function is called.
+    for node in ast.walk(ast.parse(path.read_text())):
+        names = []
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            names = [node.module or ""]
+            assert node.level <= 1, "the core imports nothing from the rest of the package"
+        assert not {name.split(".")[0] for name in names} & HEAVY
+
+
+def test_every_public_name_resolves() -> None:
+    assert set(ove_sb3.__all__) == set(ove_sb3._HOME)
+    assert set(ove_sb3.__all__) <= set(dir(ove_sb3))
+    for name in ove_sb3.__all__:
+        value = getattr(ove_sb3, name)
+        assert value.__doc__, f"{name} has no docstring"
+    with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
+        _ = ove_sb3.nonsense
+
+
+def packages() -> dict[str, Path]:
+    """Packages named in pyproject.toml and their folders."""
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]
+    folders = settings["package-dir"]
+    found = {}
+    for package in settings["packages"]:
+        parts = package.split(".")
+        for depth in range(len(parts), 0, -1):
+            prefix = ".".join(parts[:depth])
+            if prefix in folders:
+                found[package] = ROOT.joinpath(folders[prefix], *parts[depth:])
+                break
+    return found
+
+
+def test_the_list_of_packages_is_complete() -> None:
+    listed = set(packages().values())
+    present = {
+        path.parent
+        for top in ("ove_sb3", "envs", "experiments")
+        for path in (ROOT / top).rglob("__init__.py")
+    }
+    assert listed == present
+
+
+def test_the_wheel_holds_one_top_level_package(tmp_path: Path) -> None:
+    # From a copy: building in place would leave a `build` folder behind.
+    source = tmp_path / "source"
+    tracked = subprocess.run(
+        ["git", "ls-files", "-co", "--exclude-standard"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout.split("\n")
+    for name in filter(None, tracked):
+        if (ROOT / name).is_file():
+            target = source / name
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_bytes((ROOT / name).read_bytes())
+    command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps"]
+    subprocess.run(
+        [*command, "--no-build-isolation", "--wheel-dir", str(tmp_path), str(source)], check=True
+    )
+    (wheel,) = tmp_path.glob("*.whl")
+    names = zipfile.ZipFile(wheel).namelist()
+    tops = {name.split("/")[0] for name in names if ".dist-info" not in name}
+    assert tops == {"ove_sb3"}
+    assert "ove_sb3/py.typed" in names
+    for package in packages():
+        assert f"{package.replace('.', '/')}/__init__.py" in names
+
+
+def test_versions_agree() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert project["version"] == ove_sb3.__version__
+    assert f"## {ove_sb3.__version__.split('.dev')[0]}" in (ROOT / "CHANGELOG.md").read_text()
