@@ -1,0 +1,52 @@
+"""What the lower bound on the variance needs of its centres."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import ove_sb3 as ove
+from benchmarks.beds import chain
+from ove_sb3.core import betting_intervals
+from ove_sb3.core.betting_intervals import _centres
+
+
+@pytest.mark.parametrize(
+    ("mean", "error", "low", "high"),
+    [(0.0, 0.1, -3.0, 5.0), (7.2, 0.01, 0.0, 10.0), (-4.0, 3.0, -4.0, 0.0), (2.0, 1e-9, 0.0, 1.0)],
+)
+def test_every_possible_mean_is_near_a_centre(
+    mean: float, error: float, low: float, high: float
+) -> None:
+    centres = np.array(_centres(mean, error, low, high))
+    possible = np.concatenate(
+        [np.linspace(low, high, 5001), mean + np.linspace(-1, 1, 501) * error]
+    )
+    possible = possible[(possible >= low) & (possible <= high)]
+    distances = np.abs(possible[:, None] - centres[:, 0])
+    assert (distances <= centres[:, 1] * (1 + 1e-9)).any(axis=1).all()
+    assert len(centres) < 400
+
+
+def test_the_square_of_the_half_spacing_is_allowed_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Without it the bound would be too high by up to that square when the mean lies between centres.
+    spacings: list[float] = []
+    lowest: list[float] = []
+    centres, tester = betting_intervals._centres, betting_intervals.last_rejected
+
+    def record_centres(*args: Any) -> list[tuple[float, float]]:
+        found = centres(*args)
+        spacings.extend(half for _, half in found)
+        return found
+
+    def record_grid(wager: Any, schedule: Any, grid: Any, level: float) -> int:
+        lowest.append(grid[0])
+        return tester(wager, schedule, grid, level)
+
+    monkeypatch.setattr(betting_intervals, "_centres", record_centres)
+    monkeypatch.setattr(betting_intervals, "last_rejected", record_grid)
+    stats = chain(5).statistics(500, np.random.default_rng(0))
+    assert ove.variance_interval(stats, reward_range=(-1, 1), side="lower").lower > 0.0
+    np.testing.assert_allclose(lowest, np.square(spacings), rtol=1e-12)
