@@ -9,7 +9,7 @@ import pytest
 
 import ove_sb3 as ove
 from benchmarks.beds import chain
-from ove_sb3.core import betting_intervals
+from ove_sb3.core import betting, betting_intervals
 from ove_sb3.core.betting_intervals import _centres
 
 
@@ -31,10 +31,10 @@ def test_every_possible_mean_is_near_a_centre(
 
 
 def test_the_square_of_the_half_spacing_is_allowed_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    # Without it the bound would be too high by up to that square when the mean lies between centres.
+    # Without it the bound would be too high when the mean lies between centres.
     spacings: list[float] = []
     lowest: list[float] = []
-    centres, tester = betting_intervals._centres, betting_intervals.last_rejected
+    centres, tester = betting_intervals._centres, betting.last_rejected
 
     def record_centres(*args: Any) -> list[tuple[float, float]]:
         found = centres(*args)
