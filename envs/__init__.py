@@ -1,7 +1,8 @@
 """Bundled Gymnasium environments; installed as ``ove_sb3.envs``.
 
-Importing this package registers ``ove_sb3/Gridworld-v0`` and ``ove_sb3/Recommender-v0``. The
-``VecEnv`` classes load on first use, because they need stable-baselines3 and so torch.
+Importing this package registers ``ove_sb3/Gridworld-v0``, ``ove_sb3/Recommender-v0`` and
+``ove_sb3/Diabetes-v0``. The ``VecEnv`` classes load on first use, because they need
+stable-baselines3 and so torch.
 """
 
 from __future__ import annotations
@@ -11,16 +12,23 @@ from typing import TYPE_CHECKING, Any
 
 import gymnasium as gym
 
+from .diabetes import PUBLIC_CODE, DiabetesEnv
 from .episodes import Episodes, Moments, Policy
+from .gaussian import GaussianPolicy
 from .gridworld import GridworldEnv
 from .recommender import RecommenderEnv
 
 if TYPE_CHECKING:
+    from .diabetes_vec import DiabetesVecEnv
     from .gridworld_vec import GridworldVecEnv
     from .recommender_vec import RecommenderVecEnv
 
 __all__ = [
+    "PUBLIC_CODE",
+    "DiabetesEnv",
+    "DiabetesVecEnv",
     "Episodes",
+    "GaussianPolicy",
     "GridworldEnv",
     "GridworldVecEnv",
     "Moments",
@@ -29,7 +37,11 @@ __all__ = [
     "RecommenderVecEnv",
 ]
 
-_HOME = {"GridworldVecEnv": "gridworld_vec", "RecommenderVecEnv": "recommender_vec"}
+_HOME = {
+    "DiabetesVecEnv": "diabetes_vec",
+    "GridworldVecEnv": "gridworld_vec",
+    "RecommenderVecEnv": "recommender_vec",
+}
 
 gym.register(
     id="ove_sb3/Gridworld-v0",
@@ -38,6 +50,11 @@ gym.register(
 gym.register(
     id="ove_sb3/Recommender-v0",
     entry_point="ove_sb3.envs.recommender:RecommenderEnv",
+    max_episode_steps=1,
+)
+gym.register(
+    id="ove_sb3/Diabetes-v0",
+    entry_point="ove_sb3.envs.diabetes:DiabetesEnv",
     max_episode_steps=1,
 )
 

@@ -10,10 +10,11 @@ from gymnasium.utils.env_checker import check_env as gymnasium_check
 from stable_baselines3.common.env_checker import check_env as sb3_check
 from stable_baselines3.common.vec_env import DummyVecEnv
 
-IDS = ["ove_sb3/Gridworld-v0", "ove_sb3/Recommender-v0"]
+IDS = ["ove_sb3/Gridworld-v0", "ove_sb3/Recommender-v0", "ove_sb3/Diabetes-v0"]
 VEC = {
     "ove_sb3/Gridworld-v0": envs.GridworldVecEnv,
     "ove_sb3/Recommender-v0": envs.RecommenderVecEnv,
+    "ove_sb3/Diabetes-v0": envs.DiabetesVecEnv,
 }
 
 
@@ -104,8 +105,9 @@ def test_render_before_reset_and_after_the_end(env_id: str) -> None:
         assert type(empty) is type(after) is kind
         assert not np.array_equal(empty, after)
         if mode == "rgb_array":
-            assert after.dtype == np.uint8
-            assert after.shape[2:] == (3,)
+            picture = np.asarray(after)
+            assert picture.dtype == np.uint8
+            assert picture.shape[2:] == (3,)
 
 
 @pytest.mark.parametrize("env_id", IDS)
