@@ -21,8 +21,8 @@ from .gaussian import GaussianPolicy
 from .simglucose_package import look_up
 from .streams import Rng, key_from_options
 
-#: Options of `DiabetesEnv` for the choices of the authors' later public code: no basal insulin, meals
-#: counted in grams a minute, no early end, another scale of the return.
+#: Options of `DiabetesEnv` for the choices of the authors' later public code: no basal insulin,
+#: meals counted in grams a minute, no early end, another scale of the return.
 PUBLIC_CODE: dict[str, Any] = {
     "basal": 0.0,
     "meal_unit": "g/min",

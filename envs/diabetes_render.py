@@ -56,14 +56,14 @@ def image(patient: str, day: Day | None) -> NDArray[np.uint8]:
     upper.plot(times, day.readings, ".", color="#9aa1ad", markersize=2, label="sensor")
     upper.plot(np.arange(MINUTES + 1) / 60.0, day.glucose, color="#3168bd", label="glucose")
     top = max(300.0, 1.15 * float(np.nanmax(day.readings)))
-    upper.set_ylim(30.0, top)
+    upper.set_ylim(min(30.0, 0.9 * float(np.nanmin(day.glucose))), top)
     for minute, grams in zip(day.minutes, day.grams, strict=True):
         upper.axvline(minute / 60.0, color="#d98032", linewidth=1, linestyle=":")
         note = f"{grams:.0f} g"
         upper.annotate(note, (minute / 60.0, 0.97 * top), fontsize=8, color="#b35f17", va="top")
     if day.simulated < MINUTES:
         upper.axvspan(day.simulated / 60.0, 24, color="#d1495b", alpha=0.15, label="ended early")
-    upper.legend(loc="lower left", ncols=4, fontsize=7, frameon=False)
+    figure.legend(loc="outside lower center", ncols=4, fontsize=8, frameon=False)
     upper.set_title(
         f"{patient}: CR {day.cr:.1f} g/U, CF {day.cf:.1f} mg/dL/U, mean risk {day.mean_risk:.2f}, "
         f"return {day.reward:.3f}",

@@ -7,9 +7,11 @@ normal sequence through a Johnson SU transform, a cubic spline in between, fitte
 
 from __future__ import annotations
 
+import math
 from functools import cache
 from typing import NamedTuple
 
+import numba
 import numpy as np
 from scipy.interpolate import make_interp_spline
 from scipy.special import ndtri
@@ -64,10 +66,10 @@ class Sensor(NamedTuple):
 
 @cache
 def _spline_weights(sample_time: int) -> FloatArray:
-    """Weights of the knots of a block in its readings, (n_knots, n_readings)."""
+    """Weights of the knots of a block in each of its readings, (n_readings, n_knots)."""
     knots = _KNOT * np.arange(_BLOCK + 1)
     readings = sample_time * np.arange(1, int(_BLOCK * _KNOT) // sample_time + 1)
-    return np.asarray(make_interp_spline(knots, np.eye(_BLOCK + 1), k=3)(readings).T)
+    return np.asarray(make_interp_spline(knots, np.eye(_BLOCK + 1), k=3)(readings))
 
 
 def draw_noise(sensor: Sensor, keys: KeyArray) -> FloatArray:
@@ -77,12 +79,30 @@ def draw_noise(sensor: Sensor, keys: KeyArray) -> FloatArray:
     """
     weights = _spline_weights(sensor.sample_time)
     n_readings = MINUTES // sensor.sample_time + 1
-    n_blocks = -(-n_readings // weights.shape[1])
-    steps = ndtri(day_uniforms(keys, 3 * N_MEALS, n_blocks * _BLOCK + 1))
-    e = np.empty_like(steps)
-    e[:, 0] = steps[:, 0]
-    for k in range(1, e.shape[1]):
-        e[:, k] = sensor.pacf * (e[:, k - 1] + steps[:, k])
-    knots = sensor.xi + sensor.lam * np.sinh((e - sensor.gamma) / sensor.delta)
-    blocks = [knots[:, _BLOCK * b : _BLOCK * (b + 1) + 1] @ weights for b in range(n_blocks)]
-    return np.ascontiguousarray(np.concatenate(blocks, axis=1)[:, :n_readings])
+    n_blocks = -(-n_readings // weights.shape[0])
+    normals = ndtri(day_uniforms(keys, 3 * N_MEALS, n_blocks * _BLOCK + 1))
+    noise = np.empty((keys.shape[0], n_readings))
+    _fill_noise(sensor, weights, normals, noise)
+    return noise
+
+
+@numba.njit(cache=True, nogil=True)
+def _fill_noise(
+    sensor: Sensor, weights: FloatArray, normals: FloatArray, noise: FloatArray
+) -> None:
+    """Fill `noise` (n, n_readings) from the normal numbers of each day, (n, n_knots).
+
+    Compiled not for speed alone: a matrix product would round a day differently in other company.
+    """
+    knots = np.empty(normals.shape[1])
+    for day in range(normals.shape[0]):
+        e = normals[day, 0]
+        for k in range(knots.shape[0]):
+            e = e if k == 0 else sensor.pacf * (e + normals[day, k])
+            knots[k] = sensor.xi + sensor.lam * math.sinh((e - sensor.gamma) / sensor.delta)
+        for reading in range(noise.shape[1]):
+            block, place = divmod(reading, weights.shape[0])
+            total = 0.0
+            for k in range(weights.shape[1]):
+                total += weights[place, k] * knots[block * _BLOCK + k]
+            noise[day, reading] = total
