@@ -14,7 +14,7 @@ from .diabetes_sensor import MINUTES, Sensor
 from .streams import FloatArray, IntArray
 
 
-@numba.njit(cache=True, nogil=True)
+@numba.njit(cache=True, nogil=True, error_model="numpy")
 def eat(stomach: FloatArray, x: FloatArray, announced: float) -> float:
     """One minute of the meal: carbohydrates eaten in it, grams.
 
@@ -32,7 +32,7 @@ def eat(stomach: FloatArray, x: FloatArray, announced: float) -> float:
     return float(eating)
 
 
-@numba.njit(cache=True, nogil=True)
+@numba.njit(cache=True, nogil=True, error_model="numpy")
 def glucose_trace(
     p: Patient, minutes: IntArray, grams: FloatArray, insulin: FloatArray
 ) -> FloatArray:
@@ -63,7 +63,7 @@ def glucose_trace(
     return trace
 
 
-@numba.njit(cache=True, nogil=True)
+@numba.njit(cache=True, nogil=True, error_model="numpy")
 def run_day(
     p: Patient,
     sensor: Sensor,
@@ -146,7 +146,7 @@ def run_day(
     return score(rules, total / n_samples), total / n_samples, MINUTES
 
 
-@numba.njit(cache=True, nogil=True)
+@numba.njit(cache=True, nogil=True, error_model="numpy")
 def run_days(
     p: Patient,
     sensor: Sensor,

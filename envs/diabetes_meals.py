@@ -36,7 +36,7 @@ class Meals(NamedTuple):
     grams: FloatArray
 
 
-@numba.njit(cache=True, nogil=True)
+@numba.njit(cache=True, nogil=True, error_model="numpy")
 def day_uniforms(keys: KeyArray, first: int, count: int) -> FloatArray:
     """The uniforms number first, ..., first + count - 1 of every key, (n, count)."""
     result = np.empty((keys.shape[0], count))

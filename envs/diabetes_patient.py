@@ -69,7 +69,7 @@ class Patient(NamedTuple):
         return self.u2ss * self.BW / 6000.0
 
 
-@numba.njit(cache=True, nogil=True)
+@numba.njit(cache=True, nogil=True, error_model="numpy")
 def derivative(
     p: Patient, x: FloatArray, eating: float, insulin: float, meal: float, dx: FloatArray
 ) -> None:
@@ -89,13 +89,14 @@ def derivative(
     dx
         Output (13,).
     """
-    # Stomach (solid, liquid) and gut. It empties fast when full or nearly empty, slowly in between.
+    # Stomach (solid, liquid) and gut. It empties fast when full or nearly empty, slowly in between:
+    # kmin + (kmax - kmin)/2 (tanh(u) - tanh(v) + 2), where tanh(u) = 1 - 2 / (exp(2u) + 1).
     emptying = p.kmax
     if meal > 0.0:
-        stomach = x[0] + x[1]
-        full = math.tanh(2.5 / (meal * (1.0 - p.b)) * (stomach - p.b * meal))
-        empty = math.tanh(2.5 / (meal * p.d) * (stomach - p.d * meal))
-        emptying = p.kmin + 0.5 * (p.kmax - p.kmin) * (full - empty + 2.0)
+        stomach = (x[0] + x[1]) / meal
+        u = math.exp(5.0 / (1.0 - p.b) * (stomach - p.b))
+        v = math.exp(5.0 / p.d * (stomach - p.d))
+        emptying += (p.kmax - p.kmin) * (u - v) / ((u + 1.0) * (v + 1.0))
     dx[0] = eating - p.kmax * x[0]
     dx[1] = p.kmax * x[0] - emptying * x[1]
     dx[2] = emptying * x[1] - p.kabs * x[2]
@@ -124,7 +125,7 @@ def derivative(
     dx[12] = p.ksc * (x[3] - x[12]) if x[12] >= 0.0 else 0.0
 
 
-@numba.njit(cache=True, nogil=True)
+@numba.njit(cache=True, nogil=True, error_model="numpy")
 def advance_minute(
     p: Patient,
     x: FloatArray,

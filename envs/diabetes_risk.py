@@ -7,7 +7,7 @@ import math
 import numba
 
 
-@numba.njit(cache=True, nogil=True)
+@numba.njit(cache=True, nogil=True, error_model="numpy")
 def risk(glucose: float) -> float:
     """``10 f^2`` with ``f = 1.509 (ln(glucose)^1.084 - 5.381)``: 0 near 112.5, high on both sides.
 

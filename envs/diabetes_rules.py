@@ -66,14 +66,14 @@ class Rules(NamedTuple):
     reward_high: float
 
 
-@numba.njit(cache=True, nogil=True)
+@numba.njit(cache=True, nogil=True, error_model="numpy")
 def delivered(rate: float, step: float, low: float, high: float) -> float:
     """What the pump delivers of a rate: rounded to its increment, within its limits."""
     rounded = round(rate * U_TO_PMOL / step) * step / U_TO_PMOL
     return max(min(rounded, high), low)
 
 
-@numba.njit(cache=True, nogil=True)
+@numba.njit(cache=True, nogil=True, error_model="numpy")
 def bolus(rules: Rules, reading: float, grams: float, cr: float, cf: float) -> float:
     """Units of insulin for a meal: meal / CR + (reading - target) / CF, never negative.
 
@@ -87,7 +87,7 @@ def bolus(rules: Rules, reading: float, grams: float, cr: float, cf: float) -> f
     return max(units, 0.0)
 
 
-@numba.njit(cache=True, nogil=True)
+@numba.njit(cache=True, nogil=True, error_model="numpy")
 def score(rules: Rules, mean_risk: float) -> float:
     """The return of a day of this mean risk."""
     reward = (rules.risk_offset - mean_risk) / rules.risk_scale

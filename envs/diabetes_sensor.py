@@ -86,7 +86,7 @@ def draw_noise(sensor: Sensor, keys: KeyArray) -> FloatArray:
     return noise
 
 
-@numba.njit(cache=True, nogil=True)
+@numba.njit(cache=True, nogil=True, error_model="numpy")
 def _fill_noise(
     sensor: Sensor, weights: FloatArray, normals: FloatArray, noise: FloatArray
 ) -> None:

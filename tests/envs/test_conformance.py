@@ -4,11 +4,12 @@ from typing import Any
 
 import gymnasium as gym
 import numpy as np
-import ove_sb3.envs as envs
 import pytest
 from gymnasium.utils.env_checker import check_env as gymnasium_check
 from stable_baselines3.common.env_checker import check_env as sb3_check
 from stable_baselines3.common.vec_env import DummyVecEnv
+
+import ove_sb3.envs as envs
 
 IDS = ["ove_sb3/Gridworld-v0", "ove_sb3/Recommender-v0", "ove_sb3/Diabetes-v0"]
 VEC = {

@@ -3,9 +3,10 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 import pytest
+from scipy.stats import kstest, multivariate_normal, norm
+
 from ove_sb3.envs import PUBLIC_CODE, DiabetesEnv, DiabetesVecEnv, GaussianPolicy
 from ove_sb3.envs.diabetes_risk import risk
-from scipy.stats import kstest, multivariate_normal, norm
 
 
 def test_step_maps_the_action_and_tells_the_day() -> None:

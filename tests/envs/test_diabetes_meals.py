@@ -3,10 +3,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy.stats import binom, ks_2samp
+
 from ove_sb3.envs.diabetes_meals import draw_meals
 from ove_sb3.envs.simglucose_package import load_simulator
 from ove_sb3.envs.streams import draw_keys
-from scipy.stats import binom, ks_2samp
 
 WINDOWS = [(5, 9), (9, 10), (10, 14), (14, 16), (16, 20), (20, 23)]
 PROBABILITY = [0.95, 0.3, 0.95, 0.3, 0.95, 0.3]

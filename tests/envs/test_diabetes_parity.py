@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+
 from ove_sb3.envs import PUBLIC_CODE, DiabetesEnv
 from ove_sb3.envs.diabetes_kernel import glucose_trace
 from ove_sb3.envs.diabetes_reference import make_patient

@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+
 from ove_sb3.envs import DiabetesEnv
 from ove_sb3.envs.diabetes_risk import risk
 from ove_sb3.envs.diabetes_rules import Pump, bolus, delivered, score

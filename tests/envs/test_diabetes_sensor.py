@@ -3,12 +3,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.special import ndtri
+from scipy.stats import ks_2samp
+
 from ove_sb3.envs.diabetes_meals import day_uniforms
 from ove_sb3.envs.diabetes_sensor import Sensor, draw_noise
 from ove_sb3.envs.simglucose_package import load_simulator, look_up
 from ove_sb3.envs.streams import draw_keys
-from scipy.special import ndtri
-from scipy.stats import ks_2samp
 
 SENSORS = ["Dexcom", "GuardianRT", "Navigator"]
 

@@ -5,6 +5,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+
 from ove_sb3.envs import Episodes, GridworldEnv
 
 UNIFORM = np.full((16, 8), 1 / 8)

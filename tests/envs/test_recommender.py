@@ -3,10 +3,11 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 import pytest
-from ove_sb3.envs import RecommenderEnv
-from ove_sb3.envs.recommender_moments import clipped_normal_moments
 from scipy.integrate import quad
 from scipy.stats import kstest, norm
+
+from ove_sb3.envs import RecommenderEnv
+from ove_sb3.envs.recommender_moments import clipped_normal_moments
 
 
 def test_default_is_the_published_setting() -> None:

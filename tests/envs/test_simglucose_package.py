@@ -7,6 +7,7 @@ import gymnasium as gym
 import numpy as np
 import pandas as pd
 import pytest
+
 from ove_sb3.envs import DiabetesEnv
 from ove_sb3.envs import simglucose_package as package
 

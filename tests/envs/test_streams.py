@@ -1,7 +1,8 @@
 import numpy as np
 import pytest
-from ove_sb3.envs.streams import draw_key, draw_keys, key_from_options, uniform, uniforms
 from scipy.stats import kstest
+
+from ove_sb3.envs.streams import draw_key, draw_keys, key_from_options, uniform, uniforms
 
 
 def splitmix64(key: int, index: int) -> int:
