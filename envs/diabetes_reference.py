@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from datetime import datetime, timedelta
 from types import SimpleNamespace
 from typing import Any
@@ -64,12 +63,27 @@ class ReferenceDays:
         readings: FloatArray,
         insulin: FloatArray,
     ) -> tuple[float, float, int]:
-        """As `diabetes_kernel.run_day`; `glucose` is known to simglucose's caller by the minute."""
+        """One day under the bolus calculator, as `diabetes_kernel.run_days` lives many.
+
+        Parameters
+        ----------
+        minutes, grams
+            Time and size of the meals, (m,).
+        noise
+            Noise of the readings at minutes 0, sample_time, ..., 1440, (n_samples + 1,).
+        cr, cf
+            The constants of the calculator.
+        glucose, readings, insulin
+            Output, (1441,), (n_samples + 1,), (n_samples,); not written past an early end.
+
+        Returns
+        -------
+        tuple
+            The return, the mean risk and the minutes simulated.
+        """
         rules = self._rules
         limits = Sensor.from_table(look_up("sensor", self._sensor))
         world = self._world(minutes, grams, noise)
-        for trace in (glucose, readings, insulin):
-            trace[:] = math.nan
         glucose[0], readings[0] = world.BG_hist[0], world.CGM_hist[0]
         measure = world.sensor.measure
 

@@ -30,7 +30,9 @@ def compare(patient: str, key: int, action: Any, **options: Any) -> tuple[float,
     np.testing.assert_array_equal(ours.minutes, theirs.minutes)
     minutes = theirs.simulated
     insulin = np.repeat(theirs.insulin, theirs.sample_time)[:minutes]
-    trace = glucose_trace(fast.days.patient, theirs.minutes, theirs.grams, insulin)
+    trace = glucose_trace(
+        fast.days.patient, theirs.minutes[np.newaxis], theirs.grams[np.newaxis], insulin
+    )
     worst = float(np.abs(trace - theirs.glucose[: minutes + 1]).max())
     scale = options.get("risk_scale", 25.0) / 25.0
     return worst, scale * abs(ours.reward - theirs.reward), theirs
