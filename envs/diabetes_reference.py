@@ -45,7 +45,7 @@ class ReferenceDays:
     def __init__(
         self, patient: str, sensor: str, pump: str, rules: Rules, pandas_parameters: bool = False
     ) -> None:
-        self._simulator = load_simulator()
+        load_simulator()  # fails here if it cannot; not kept, so that environments can be pickled
         self._patient = patient
         self._sensor = sensor
         self._pump = pump
@@ -84,6 +84,7 @@ class ReferenceDays:
         rules = self._rules
         limits = Sensor.from_table(look_up("sensor", self._sensor))
         world = self._world(minutes, grams, noise)
+        action = load_simulator().action
         glucose[0], readings[0] = world.BG_hist[0], world.CGM_hist[0]
         measure = world.sensor.measure
 
@@ -96,9 +97,7 @@ class ReferenceDays:
         announced = total = 0.0
         for sample in range(n_samples):
             units = bolus(rules, readings[sample], announced, cr, cf)
-            result = world.step(
-                self._simulator.action(basal=rules.basal, bolus=units / limits.sample_time)
-            )
+            result = world.step(action(basal=rules.basal, bolus=units / limits.sample_time))
             announced = result.info["meal"] * limits.sample_time
             insulin[sample] = world.insulin_hist[-1]
             readings[sample + 1] = result.observation.CGM
@@ -113,7 +112,7 @@ class ReferenceDays:
 
     def _world(self, minutes: IntArray, grams: FloatArray, noise: FloatArray) -> Any:
         """Simglucose's environment at midnight, fed the given meals and noise."""
-        simulator = self._simulator
+        simulator = load_simulator()
         patient = (
             simulator.patient.withName(self._patient)
             if self._pandas

@@ -142,5 +142,8 @@ class BatchedVecEnv(VecEnv):
         return [False for _ in self._get_indices(indices)]
 
     def get_images(self) -> Sequence[NDArray[np.uint8] | None]:
-        """No pictures: render the single environment instead."""
-        return [None] * self.num_envs
+        """Refused: the copies have no pictures."""
+        raise NotImplementedError(
+            f"{type(self).__name__} draws nothing. Render the single environment: reset it with "
+            "the seed of the copy you want to see."
+        )

@@ -117,6 +117,12 @@ def test_policy_of_the_paper() -> None:
     np.testing.assert_allclose(
         env.dosing.ratios(behavior.mean), [0.5 * 10 + 0.5 * 16.5, 0.5 * 20 + 0.5 * 27.5]
     )
+    literal = env.gaussian_policy(10.0, 20.0, mixed=0.5, middle="half-range")
+    np.testing.assert_allclose(
+        env.dosing.ratios(literal.mean), [0.5 * 10 + 0.5 * 13.5, 0.5 * 20 + 0.5 * 22.5]
+    )
+    with pytest.raises(ValueError, match="`middle`"):
+        env.gaussian_policy(10.0, 20.0, middle="edge")
     in_units = candidate.sd * 0.5 * np.diff(env.dosing.ranges, axis=1).ravel()
     np.testing.assert_allclose(in_units, [0.15 * 27, 0.15 * 45])
 

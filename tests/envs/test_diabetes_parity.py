@@ -1,5 +1,6 @@
 """The compiled kernel against simglucose, day by day on the same inputs."""
 
+import pickle
 from typing import Any
 
 import numpy as np
@@ -62,6 +63,12 @@ def test_a_day_that_ends_early_ends_alike() -> None:
     assert np.isnan(day.glucose[day.simulated + 1 :]).all()
     assert worst < OPEN_LOOP
     assert error < CLOSED_LOOP
+
+
+def test_reference_environment_can_be_pickled() -> None:
+    env: Any = DiabetesEnv(backend="simglucose")
+    copy = pickle.loads(pickle.dumps(env))
+    assert copy.backend == "simglucose"
 
 
 def test_plain_parameters_give_simglucose_bit_by_bit() -> None:
