@@ -66,6 +66,8 @@ def set_state(w: FloatArray, lane: int, p: Patient) -> None:
     """Put a patient in the initial state into a lane."""
     for state in range(N_STATES):
         w[state * LANES + lane] = p.start[state]
+    content = p.start[0] + p.start[1]
+    w[PER_MEAL + lane] = 1.0 / content if content > 0.0 else 0.0  # if empty, of no consequence
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")

@@ -4,6 +4,9 @@ Every lane of the integrator lives its own day by its own clock: while its patie
 four steps a minute (the filling of the stomach is the one fast part of the model), otherwise one.
 Inputs jump only between minutes, where steps end. A lane whose day is over takes the next day
 waiting.
+
+numba's cache notices a change of this file, but not of the compiled functions it takes from other
+files: after changing those, delete the cache (`make clean`).
 """
 
 from __future__ import annotations
@@ -118,7 +121,6 @@ def _begin_day(
     s[:, lane] = 0.0
     s[_DAY, lane] = day
     set_state(w, lane, p)
-    w[PER_MEAL + lane] = 0.0  # an empty stomach: its pace of emptying is of no consequence
     reading = p.start[12] / p.Vg + noise
     s[_HELD, lane] = min(max(reading, sensor.low), sensor.high)
 
