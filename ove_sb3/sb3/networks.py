@@ -51,6 +51,7 @@ class ObservationReader:
         """Features of a batch, (n, features_dim). Call within `evaluation_mode`."""
         if self.normalizer is not None:
             observations = self.normalizer.normalize_obs(observations)  # type: ignore[arg-type]
+        observations = _writable(observations)
         device = self.policy.device
         if self._plain:  # the general way below, without its detours
             flat = np.asarray(observations, dtype=np.float32).reshape(len(observations), -1)
@@ -100,6 +101,13 @@ def check_observations(
         f"`observations` must be a batch of {space}, (n, {', '.join(map(str, shapes[0]))}), got "
         f"shape {array.shape}. The policy and the log belong to different environments?"
     )
+
+
+def _writable(observations: Observation) -> Observation:
+    """Logs are read-only, which torch does not support: a copy of the batch then."""
+    if isinstance(observations, Mapping):
+        return {key: np.require(array, requirements="W") for key, array in observations.items()}
+    return np.require(observations, requirements="W")
 
 
 @contextmanager
