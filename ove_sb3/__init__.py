@@ -27,11 +27,13 @@ if TYPE_CHECKING:
     from .core.results import Interval
     from .core.statistics import TrajectoryStatistics, trajectory_statistics
     from .data.metadata import Metadata
+    from .data.storage import EpisodeWriter
     from .data.trajectories import Trajectories
     from .sb3.collect import collect
     from .sb3.dispatch import action_distribution, register_policy
     from .sb3.distributions import ActionDistribution
     from .sb3.log_prob import log_prob
+    from .sb3.wrappers import LogActionProbability, VecLogActionProbability
 
 __version__ = "0.1.0.dev0"
 
@@ -40,8 +42,10 @@ _HOME = {
     "AssumptionError": "core.errors",
     "DependenceWarning": "core.errors",
     "Diagnostics": "core.diagnostics",
+    "EpisodeWriter": "data.storage",
     "Interval": "core.results",
     "InvalidInputError": "core.errors",
+    "LogActionProbability": "sb3.wrappers",
     "Metadata": "data.metadata",
     "OveError": "core.errors",
     "OveWarning": "core.errors",
@@ -50,6 +54,7 @@ _HOME = {
     "Trajectories": "data.trajectories",
     "TrajectoryStatistics": "core.statistics",
     "UnsupportedPolicyError": "core.errors",
+    "VecLogActionProbability": "sb3.wrappers",
     "WeightOverflowError": "core.errors",
     "action_distribution": "sb3.dispatch",
     "collect": "sb3.collect",
@@ -68,8 +73,10 @@ __all__ = [
     "AssumptionError",
     "DependenceWarning",
     "Diagnostics",
+    "EpisodeWriter",
     "Interval",
     "InvalidInputError",
+    "LogActionProbability",
     "Metadata",
     "OveError",
     "OveWarning",
@@ -78,6 +85,7 @@ __all__ = [
     "Trajectories",
     "TrajectoryStatistics",
     "UnsupportedPolicyError",
+    "VecLogActionProbability",
     "WeightOverflowError",
     "action_distribution",
     "collect",

@@ -95,12 +95,29 @@ def metadata_of(
     fingerprint: str | None = None,
 ) -> Metadata:
     """What a log of `venv` carries besides its numbers."""
-    spec = _spec(venv)
+    return _metadata(venv, _spec(venv), seed, reward_range, behavior, fingerprint)
+
+
+def metadata_of_env(
+    env: gym.Env[Any, Any], *, reward_range: tuple[float, float] | None = None
+) -> Metadata:
+    """What a log of a single environment carries besides its numbers."""
+    return _metadata(env, env.spec, None, reward_range, None, None)
+
+
+def _metadata(
+    env: Any,
+    spec: Any,
+    seed: int | None,
+    reward_range: tuple[float, float] | None,
+    behavior: str | None,
+    fingerprint: str | None,
+) -> Metadata:
     return Metadata(
         env_id=getattr(spec, "id", None),
         horizon=getattr(spec, "max_episode_steps", None),
-        observation_space=describe_space(venv.observation_space),
-        action_space=describe_space(venv.action_space),
+        observation_space=describe_space(env.observation_space),
+        action_space=describe_space(env.action_space),
         versions=versions(),
         seed=seed,
         reward_range=reward_range,
