@@ -92,7 +92,8 @@ class Categorical(ActionDistribution):
 
     def log_prob(self, actions: ArrayLike) -> FloatArray:
         start = int(self.action_space.start)  # type: ignore[attr-defined]
-        index = _integers(self._rows(actions) - start, self.log_p.shape[1], start)
+        rows = self._rows(actions)
+        index = _integers(rows - start if start else rows, self.log_p.shape[1], start)
         return self.log_p[np.arange(len(index)), index]
 
     def deterministic(self) -> Categorical:
@@ -204,6 +205,9 @@ def _choose(log_p: FloatArray, rng: np.random.Generator) -> IntArray:
 
 def _integers(values: NDArray[Any], n_choices: int, start: int) -> IntArray:
     index = values.astype(np.int64)
+    exact = values.dtype.kind in "iu"
+    if exact and index.size and index.min() >= 0 and index.max() < n_choices:
+        return index
     if (bad := (index != values) | (index < 0) | (index >= n_choices)).any():
         first = int(np.flatnonzero(bad)[0])
         raise InvalidInputError(

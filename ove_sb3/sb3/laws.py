@@ -29,7 +29,13 @@ from .distributions import (
     log_bernoulli,
     log_softmax,
 )
-from .networks import Observation, ObservationReader, evaluation_mode, to_float64
+from .networks import (
+    Observation,
+    ObservationReader,
+    SmallBatchMlp,
+    evaluation_mode,
+    to_float64,
+)
 
 Masks = NDArray[np.bool_]
 
@@ -122,6 +128,12 @@ class ActorCriticLaw(NetworkLaw):
         extractor = policy.pi_features_extractor
         super().__init__(policy, policy, extractor, normalizer)
         self.masked = type(policy.action_dist).__name__.startswith("Maskable")
+        self._small: SmallBatchMlp | None = None
+        net = policy.mlp_extractor.policy_net
+        if self.reader.plain and not isinstance(
+            policy.action_dist, sb3.StateDependentNoiseDistribution
+        ):
+            self._small = SmallBatchMlp.of(net, policy.action_net)
         kind = type(policy.action_dist)
         if kind not in _HEADS and kind.__name__ not in _MASKABLE_HEADS:
             raise UnsupportedPolicyError(
@@ -138,38 +150,60 @@ class ActorCriticLaw(NetworkLaw):
         episode_start: NDArray[np.bool_] | None = None,
     ) -> ActionDistribution:
         policy: Any = self.policy
+        small = self._small
+        if small is not None and len(observations) <= small.largest_batch:
+            return self._family(small(self.reader.flat_features(observations)), action_masks)
         with evaluation_mode(self._modules):
             features = self.reader.features(observations)
             return self._head(policy.mlp_extractor.forward_actor(features), action_masks)
 
     def _head(self, latent: torch.Tensor, action_masks: Masks | None) -> ActionDistribution:
         policy: Any = self.policy
+        output = policy.action_net(latent).cpu().numpy()
+        if not isinstance(policy.action_dist, sb3.StateDependentNoiseDistribution):
+            return self._family(output, action_masks)
+        # The noise matrix is Gaussian: so is the action, if the matrix is new at every step.
+        variance = latent**2 @ policy.action_dist.get_std(policy.log_std) ** 2
+        family = SquashedNormal if policy.squash_output else ClippedNormal
+        return family(self.bounds, output.astype(np.float64), np.sqrt(to_float64(variance)))
+
+    def _family(self, output: NDArray[Any], action_masks: Masks | None) -> ActionDistribution:
+        """The law with the parameters that the network gave."""
+        policy: Any = self.policy
         kind = policy.action_dist
-        output = policy.action_net(latent)
-        if isinstance(kind, sb3.StateDependentNoiseDistribution):
-            # The noise matrix is Gaussian: so is the action, if the matrix is new at every step.
-            variance = latent**2 @ kind.get_std(policy.log_std) ** 2
-            family = SquashedNormal if policy.squash_output else ClippedNormal
-            return family(self.bounds, to_float64(output), np.sqrt(to_float64(variance)))
         if isinstance(kind, sb3.DiagGaussianDistribution):
             std = np.exp(to_float64(policy.log_std))
-            return ClippedNormal(self.bounds, to_float64(output), std)
-        logits = output.cpu().numpy()
+            return ClippedNormal(self.bounds, output.astype(np.float64), std)
+        masks = self._masks(action_masks, output.shape)
         if isinstance(self.action_space, spaces.Discrete):
-            masks = self._masks(action_masks, logits.shape)
-            return Categorical(log_softmax(logits, masks), self.action_space)
+            return Categorical(log_softmax(output, masks), self.action_space)
         if isinstance(kind, sb3.BernoulliDistribution):
-            sizes = [2] * logits.shape[1]
-            return MultiCategorical(log_bernoulli(logits), sizes, self.action_space)
+            sizes = [2] * output.shape[1]
+            return MultiCategorical(log_bernoulli(output), sizes, self.action_space)
         sizes = [int(size) for size in kind.action_dims]
-        masks = self._masks(action_masks, logits.shape)
         cuts = np.cumsum(sizes)[:-1]
         mask_parts = [None] * len(sizes) if masks is None else np.split(masks, cuts, axis=1)
         parts = [
             log_softmax(part, mask)
-            for part, mask in zip(np.split(logits, cuts, axis=1), mask_parts, strict=True)
+            for part, mask in zip(np.split(output, cuts, axis=1), mask_parts, strict=True)
         ]
         return MultiCategorical(np.concatenate(parts, axis=1), sizes, self.action_space)
+
+    def drawn(self, actions: NDArray[Any]) -> NDArray[Any] | None:
+        """What the policy still knows of the law that `learn` has just drawn `actions` from.
+
+        SB3 keeps the parameters of the last draw in the policy's distribution object: right after
+        the draw they are the law itself, and no forward pass is needed. For a Discrete space the
+        log-probabilities of all choices, (n, k), otherwise those of the actions, (n,).
+        """
+        last: Any = getattr(self.policy.action_dist, "distribution", None)
+        if type(last) is torch.distributions.Categorical and len(last.logits) == len(actions):
+            logits: NDArray[Any] = last.logits.cpu().numpy()
+            return logits
+        diagonal = type(self.policy.action_dist) is sb3.DiagGaussianDistribution
+        if diagonal and len(last.mean) == len(actions):
+            return self._family(last.mean.cpu().numpy(), None).log_prob(actions)
+        return None
 
     def _masks(self, action_masks: Masks | None, shape: tuple[int, ...]) -> Masks | None:
         if not self.masked:
