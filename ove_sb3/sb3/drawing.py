@@ -19,8 +19,9 @@ from stable_baselines3.common.distributions import StateDependentNoiseDistributi
 from stable_baselines3.common.noise import VectorizedActionNoise
 from stable_baselines3.common.vec_env import VecNormalize
 
-from ..core.errors import DependenceWarning, InvalidInputError, UnsupportedPolicyError
-from ..core.validation import FloatArray
+from ove_sb3.core.errors import DependenceWarning, InvalidInputError, UnsupportedPolicyError
+from ove_sb3.core.validation import FloatArray
+
 from .box_distributions import BoxBounds, NoisyUniform, Uniform
 from .dispatch import law_of
 from .distributions import ActionDistribution, Categorical
@@ -217,7 +218,7 @@ class Drawing:
 
 def _noise_now(noise: Any, n_envs: int) -> FloatArray:
     """The noise that was just added, which the next draw starts from, (n_envs, d)."""
-    several = noise.noises if isinstance(noise, VectorizedActionNoise) else [noise]
+    several: list[Any] = noise.noises if isinstance(noise, VectorizedActionNoise) else [noise]
     if len(several) != n_envs:
         raise UnsupportedPolicyError(
             f"`model.action_noise` must be followed in all of its {len(several)} environments, "

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -18,8 +18,10 @@ from numpy.typing import NDArray
 from stable_baselines3.common import distributions as sb3
 from stable_baselines3.common.policies import BasePolicy
 from stable_baselines3.common.vec_env import VecNormalize
+from typing_extensions import override
 
-from ..core.errors import InvalidInputError, UnsupportedPolicyError
+from ove_sb3.core.errors import InvalidInputError, UnsupportedPolicyError
+
 from .box_distributions import BoxBounds, ClippedNormal, SquashedNormal
 from .distributions import (
     ActionDistribution,
@@ -112,7 +114,8 @@ class NetworkLaw(Law):
         if isinstance(self.action_space, spaces.Box):
             self.bounds = BoxBounds(self.action_space)
 
-    def identity(self) -> Iterable[bytes] | None:
+    @override
+    def identity(self) -> Iterator[bytes]:
         yield type(self.policy).__qualname__.encode()
         for name, tensor in sorted(self.policy.state_dict().items()):
             yield name.encode()
@@ -141,6 +144,7 @@ class ActorCriticLaw(NetworkLaw):
                 "Register the law of the policy class with `ove_sb3.register_policy`."
             )
 
+    @override
     def distribution(
         self,
         observations: Observation,
@@ -200,7 +204,8 @@ class ActorCriticLaw(NetworkLaw):
         if type(last) is torch.distributions.Categorical and len(last.logits) == len(actions):
             logits: NDArray[Any] = last.logits.cpu().numpy()
             return logits
-        diagonal = type(self.policy.action_dist) is sb3.DiagGaussianDistribution
+        kind: Any = self.policy.action_dist
+        diagonal = type(kind) is sb3.DiagGaussianDistribution
         if diagonal and len(last.mean) == len(actions):
             return self._family(last.mean.cpu().numpy(), None).log_prob(actions)
         return None
@@ -278,6 +283,7 @@ class GreedyLaw(NetworkLaw):
         """Probability of a uniform choice at this moment."""
         return 0.0 if self.model is None else float(self.model.exploration_rate)
 
+    @override
     def distribution(
         self,
         observations: Observation,
@@ -286,17 +292,22 @@ class GreedyLaw(NetworkLaw):
         state: Any = None,
         episode_start: NDArray[np.bool_] | None = None,
     ) -> ActionDistribution:
-        n_choices = int(self.action_space.n)  # type: ignore[attr-defined]
-        with evaluation_mode(self._modules):
-            values = self.head(self.reader.features(observations))
-            if self.n_quantiles is not None:
-                values = values.view(-1, self.n_quantiles, n_choices).mean(dim=1)
-            greedy = values.argmax(dim=1).cpu().numpy()
-        log_p = epsilon_greedy(greedy, n_choices, self.epsilon)
+        values = self.values(observations)
+        log_p = epsilon_greedy(values.argmax(axis=1), values.shape[1], self.epsilon)
         return Categorical(log_p, self.action_space)  # type: ignore[arg-type]
 
-    def identity(self) -> Iterable[bytes] | None:
-        yield from super().identity() or ()
+    def values(self, observations: Observation) -> NDArray[Any]:
+        """The network's action values, (n, k)."""
+        with evaluation_mode(self._modules):
+            values: torch.Tensor = self.head(self.reader.features(observations))
+            if self.n_quantiles is not None:
+                n_choices = int(self.action_space.n)  # type: ignore[attr-defined]
+                values = values.view(-1, self.n_quantiles, n_choices).mean(dim=1)
+        return values.cpu().numpy()
+
+    @override
+    def identity(self) -> Iterator[bytes]:
+        yield from super().identity()
         yield np.float64(self.epsilon).tobytes()
 
 
@@ -307,6 +318,7 @@ class SquashedActorLaw(NetworkLaw):
         super().__init__(policy, actor, actor.features_extractor, normalizer)
         self.actor = actor
 
+    @override
     def distribution(
         self,
         observations: Observation,

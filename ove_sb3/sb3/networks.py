@@ -19,7 +19,7 @@ from stable_baselines3.common.preprocessing import (
 from stable_baselines3.common.torch_layers import FlattenExtractor
 from stable_baselines3.common.vec_env import VecNormalize
 
-from ..core.errors import InvalidInputError
+from ove_sb3.core.errors import InvalidInputError
 
 Observation = NDArray[Any] | Mapping[str, NDArray[Any]]
 
@@ -67,7 +67,7 @@ class ObservationReader:
     def _normalized(self, observations: Observation) -> Observation:
         if self.normalizer is None:
             return observations
-        return self.normalizer.normalize_obs(observations)  # type: ignore[arg-type, return-value]
+        return self.normalizer.normalize_obs(observations)  # type: ignore[arg-type]
 
     def _flat(self, observations: Observation) -> NDArray[np.float32]:
         return np.asarray(observations, dtype=np.float32).reshape(len(observations), -1)
@@ -94,7 +94,9 @@ class SmallBatchMlp:
         layers: list[torch.nn.Module] = []
         for module in modules:
             layers.extend(module if isinstance(module, torch.nn.Sequential) else [module])
-        known = all(type(layer) in (torch.nn.Linear, torch.nn.Tanh, torch.nn.ReLU) for layer in layers)
+        known = all(
+            type(layer) in (torch.nn.Linear, torch.nn.Tanh, torch.nn.ReLU) for layer in layers
+        )
         on_cpu = all(
             layer.weight.device.type == "cpu" and layer.bias is not None
             for layer in layers
@@ -103,6 +105,7 @@ class SmallBatchMlp:
         return cls(layers) if known and on_cpu else None
 
     def __call__(self, x: NDArray[Any]) -> NDArray[Any]:
+        """Outputs of the stack for a batch, (n, outputs)."""
         addresses = [layer.weight.data_ptr() for layer in self._linear]
         if addresses != self._addresses:
             self._views = [
@@ -121,9 +124,12 @@ class SmallBatchMlp:
 
 
 def check_observations(
-    observations: Observation, space: spaces.Space[Any]
+    observations: Observation, space: spaces.Space[Any] | None
 ) -> tuple[Observation, int]:
     """Check a batch, or one observation, against `space`; return the batch and its size."""
+    if space is None:  # a policy that does not look
+        rows = next(iter(observations.values())) if isinstance(observations, Mapping) else None
+        return observations, len(observations if rows is None else rows)
     if isinstance(space, spaces.Dict):
         if not isinstance(observations, Mapping) or set(observations) != set(space.spaces):
             got = sorted(observations) if isinstance(observations, Mapping) else type(observations)
@@ -131,7 +137,9 @@ def check_observations(
                 f"`observations` must be a dict with the entries {sorted(space.spaces)}, got "
                 f"{got}. The policy and the log belong to different environments?"
             )
-        parts = {key: check_observations(observations[key], space[key]) for key in space.spaces}
+        parts: dict[str, tuple[Any, int]] = {
+            key: check_observations(observations[key], space[key]) for key in space.spaces
+        }
         sizes = {n for _, n in parts.values()}
         if len(sizes) != 1:
             raise InvalidInputError(
