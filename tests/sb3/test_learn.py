@@ -36,7 +36,7 @@ def learner(case: str, venv: Any, **extra: Any) -> Any:
     else:
         options |= {"learning_starts": 300, "train_freq": 20, "batch_size": 32}
     if algorithm in ("DQN", "QRDQN"):
-        options |= {"exploration_fraction": 0.8, "exploration_final_eps": 0.2}
+        options |= {"exploration_fraction": 0.8, "exploration_final_eps": 0.6}
     if CASES[case][3].get("use_sde"):
         options["sde_sample_freq"] = 1
     return make_model(case, venv=venv, **{**options, **extra})
@@ -51,7 +51,11 @@ def check_ratios(data: ove.Trajectories, log_probs: NDArray[np.float64]) -> None
         assert abs(weights.mean() - 1.0) < 4.0 * error, f"{weights.mean()} +- {error}"
 
 
-@pytest.mark.parametrize("case", [case for case in CASES if "image" not in case])
+# sb3-contrib 2.9 cannot train RecurrentPPO on MultiBinary: torch refuses its int8 actions.
+LEARNED = [case for case in CASES if case not in ("PPO-image", "RecurrentPPO-multibinary")]
+
+
+@pytest.mark.parametrize("case", LEARNED)
 def test_probabilities_logged_during_learn(case: str) -> None:
     algorithm, space, observations, _ = CASES[case]
     n_envs = 1 if algorithm in ("DQN", "QRDQN") else 8
@@ -70,9 +74,11 @@ def test_probabilities_logged_during_learn(case: str) -> None:
     assert data.n_steps == model.num_timesteps - model.num_timesteps % (10 * n_envs)
     if algorithm not in ON_POLICY:
         # Compare with policies that keep close to what each phase did.
-        warm, late = data[: 280 // 10], data[320 // 10 :]
+        warm, late = data[: 240 // 10], data[400 // 10 :]
         assert len(np.unique(np.round(warm.log_probs, 5))) == 1 or "noise" in CASES[case][3]
         data = late if algorithm not in ("DQN", "QRDQN") else data
+    if algorithm in ("DQN", "QRDQN"):
+        candidate = ove.UniformPolicy(model.action_space)
     check_ratios(data, ove.log_prob(candidate, data))
 
 
@@ -178,7 +184,7 @@ def test_epsilon_is_read_at_the_draw() -> None:
     data = venv.trajectories()
     epsilon = np.array(epsilons)
     assert epsilon[0] > 0.9
-    assert epsilon[-1] < 0.5
+    assert epsilon[-1] < 0.7
     p = np.exp(data.log_probs)
     explored = np.abs(p - epsilon / 4) < 1e-12
     greedy = np.abs(p - (1 - epsilon + epsilon / 4)) < 1e-12
