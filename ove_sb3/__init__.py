@@ -13,51 +13,110 @@ if TYPE_CHECKING:
     from .core.diagnostics import Diagnostics, diagnose
     from .core.errors import (
         AssumptionError,
+        DependenceWarning,
         InvalidInputError,
         OveError,
         OveWarning,
+        StorageError,
         SupportWarning,
+        UnsupportedPolicyError,
         WeightOverflowError,
     )
     from .core.estimators import estimate_mean, estimate_variance
     from .core.intervals import mean_interval, variance_interval
     from .core.results import Interval
     from .core.statistics import TrajectoryStatistics, trajectory_statistics
+    from .data.interchange import from_minari, to_minari
+    from .data.metadata import Metadata
+    from .data.storage import EpisodeWriter
+    from .data.trajectories import Trajectories
+    from .sb3.collect import collect
+    from .sb3.dispatch import action_distribution, register_policy
+    from .sb3.distributions import ActionDistribution
+    from .sb3.log_prob import log_prob
+    from .sb3.policies import (
+        EpsilonGreedy,
+        MixturePolicy,
+        SoftmaxPolicy,
+        TabularPolicy,
+        UniformPolicy,
+    )
+    from .sb3.wrappers import LogActionProbability, VecLogActionProbability
 
 __version__ = "0.1.0.dev0"
 
 _HOME = {
+    "ActionDistribution": "sb3.distributions",
     "AssumptionError": "core.errors",
+    "DependenceWarning": "core.errors",
     "Diagnostics": "core.diagnostics",
+    "EpisodeWriter": "data.storage",
+    "EpsilonGreedy": "sb3.policies",
     "Interval": "core.results",
     "InvalidInputError": "core.errors",
+    "LogActionProbability": "sb3.wrappers",
+    "Metadata": "data.metadata",
+    "MixturePolicy": "sb3.policies",
     "OveError": "core.errors",
     "OveWarning": "core.errors",
+    "SoftmaxPolicy": "sb3.policies",
+    "StorageError": "core.errors",
     "SupportWarning": "core.errors",
+    "TabularPolicy": "sb3.policies",
+    "Trajectories": "data.trajectories",
     "TrajectoryStatistics": "core.statistics",
+    "UniformPolicy": "sb3.policies",
+    "UnsupportedPolicyError": "core.errors",
+    "VecLogActionProbability": "sb3.wrappers",
     "WeightOverflowError": "core.errors",
+    "action_distribution": "sb3.dispatch",
+    "collect": "sb3.collect",
     "diagnose": "core.diagnostics",
     "estimate_mean": "core.estimators",
     "estimate_variance": "core.estimators",
+    "from_minari": "data.interchange",
+    "log_prob": "sb3.log_prob",
     "mean_interval": "core.intervals",
+    "register_policy": "sb3.dispatch",
+    "to_minari": "data.interchange",
     "trajectory_statistics": "core.statistics",
     "variance_interval": "core.intervals",
 }
 
 __all__ = [
+    "ActionDistribution",
     "AssumptionError",
+    "DependenceWarning",
     "Diagnostics",
+    "EpisodeWriter",
+    "EpsilonGreedy",
     "Interval",
     "InvalidInputError",
+    "LogActionProbability",
+    "Metadata",
+    "MixturePolicy",
     "OveError",
     "OveWarning",
+    "SoftmaxPolicy",
+    "StorageError",
     "SupportWarning",
+    "TabularPolicy",
+    "Trajectories",
     "TrajectoryStatistics",
+    "UniformPolicy",
+    "UnsupportedPolicyError",
+    "VecLogActionProbability",
     "WeightOverflowError",
+    "action_distribution",
+    "collect",
     "diagnose",
     "estimate_mean",
     "estimate_variance",
+    "from_minari",
+    "log_prob",
     "mean_interval",
+    "register_policy",
+    "to_minari",
     "trajectory_statistics",
     "variance_interval",
 ]
