@@ -29,6 +29,9 @@ if TYPE_CHECKING:
     from .data.metadata import Metadata
     from .data.storage import EpisodeWriter
     from .data.trajectories import Trajectories
+    from .evaluation.many import Comparison, compare
+    from .evaluation.one import evaluate
+    from .evaluation.result import Evaluation
     from .sb3.collect import collect
     from .sb3.dispatch import action_distribution, register_policy
     from .sb3.distributions import ActionDistribution
@@ -40,9 +43,11 @@ __version__ = "0.1.0.dev0"
 _HOME = {
     "ActionDistribution": "sb3.distributions",
     "AssumptionError": "core.errors",
+    "Comparison": "evaluation.many",
     "DependenceWarning": "core.errors",
     "Diagnostics": "core.diagnostics",
     "EpisodeWriter": "data.storage",
+    "Evaluation": "evaluation.result",
     "Interval": "core.results",
     "InvalidInputError": "core.errors",
     "LogActionProbability": "sb3.wrappers",
@@ -58,9 +63,11 @@ _HOME = {
     "WeightOverflowError": "core.errors",
     "action_distribution": "sb3.dispatch",
     "collect": "sb3.collect",
+    "compare": "evaluation.many",
     "diagnose": "core.diagnostics",
     "estimate_mean": "core.estimators",
     "estimate_variance": "core.estimators",
+    "evaluate": "evaluation.one",
     "log_prob": "sb3.log_prob",
     "mean_interval": "core.intervals",
     "register_policy": "sb3.dispatch",
@@ -71,9 +78,11 @@ _HOME = {
 __all__ = [
     "ActionDistribution",
     "AssumptionError",
+    "Comparison",
     "DependenceWarning",
     "Diagnostics",
     "EpisodeWriter",
+    "Evaluation",
     "Interval",
     "InvalidInputError",
     "LogActionProbability",
@@ -89,9 +98,11 @@ __all__ = [
     "WeightOverflowError",
     "action_distribution",
     "collect",
+    "compare",
     "diagnose",
     "estimate_mean",
     "estimate_variance",
+    "evaluate",
     "log_prob",
     "mean_interval",
     "register_policy",
