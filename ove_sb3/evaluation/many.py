@@ -18,7 +18,7 @@ from .one import assess
 from .reduction import reduce_log
 from .result import Evaluation
 from .settings import resolve_settings
-from .text import bounds, number, percent, table
+from .text import bounds, count, number, percent, table
 
 RANKINGS = ("variance", "mean")
 
@@ -98,7 +98,7 @@ class Comparison:
                     bounds(found.intervals["guaranteed"]),
                     number(found.mean),
                     bounds(found.mean_intervals["guaranteed"]),
-                    f"{found.diagnostics.effective_sample_size:.3g}",
+                    count(found.diagnostics.effective_sample_size),
                 ]
             )
         logged = [number(first.behavior_variance), "", number(first.behavior_mean), ""]

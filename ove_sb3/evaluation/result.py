@@ -13,7 +13,7 @@ from ..core.results import Interval
 from ..core.statistics import TrajectoryStatistics
 from ..core.validation import check_real
 from .settings import Settings
-from .text import bounds, number, percent, table
+from .text import bounds, count, number, percent, table
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -143,7 +143,7 @@ class Evaluation:
 
     def _remarks(self) -> list[str]:
         n, ess = self.n_trajectories, self.diagnostics.effective_sample_size
-        lines = [f"effective sample size {ess:.3g} of {n} episodes"]
+        lines = [f"effective sample size {count(ess)} of {n} episodes"]
         if self.episodes_to_halve is not None:
             lines[0] += f"; about {self.episodes_to_halve} would halve the guaranteed interval"
         if self.settings.simultaneous:

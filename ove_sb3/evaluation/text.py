@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from ..core.results import Interval
@@ -21,9 +22,16 @@ def bounds(interval: Interval | None) -> str:
     return f"[{number(interval.lower)}, {number(interval.upper)}]"
 
 
+def count(value: float) -> str:
+    """A number of episodes that need not be whole."""
+    return f"{value:.3g}" if value < 1000 else f"{value:.0f}"
+
+
 def percent(delta: float) -> str:
-    """Confidence in percent."""
-    return f"{100 * (1 - delta):.6g}%"
+    """Confidence in percent, never rounded up."""
+    missed = 100 * delta
+    scale = 10.0 ** (1 - math.floor(math.log10(missed)))
+    return f"{100 - math.ceil(missed * scale - 1e-6) / scale:.12g}%"
 
 
 def table(rows: Sequence[Sequence[str]]) -> list[str]:
