@@ -10,7 +10,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from ..core.errors import InvalidInputError, StorageError
+from ove_sb3.core.errors import InvalidInputError, StorageError
+
 from .metadata import Metadata
 from .trajectories import Trajectories
 

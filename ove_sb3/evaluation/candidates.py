@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
@@ -9,10 +10,10 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from ..core.errors import InvalidInputError
-from ..core.validation import FloatArray
-from ..data.metadata import Metadata
-from ..data.trajectories import DISCRETE_KINDS, Trajectories
+from ove_sb3.core.errors import InvalidInputError
+from ove_sb3.core.validation import FloatArray
+from ove_sb3.data.metadata import Metadata
+from ove_sb3.data.trajectories import DISCRETE_KINDS, Trajectories
 
 _PICKLE = "Loading a model file executes pickled code in it: load only files you trust."
 
@@ -63,7 +64,7 @@ class PolicyCandidate:
 
     def score(self, chunk: Trajectories) -> FloatArray:
         """One forward pass over the chunk, in batches."""
-        from ..sb3.log_prob import log_prob
+        from ove_sb3.sb3.log_prob import log_prob
 
         return log_prob(self.law, chunk, deterministic=self.deterministic)
 
@@ -74,6 +75,7 @@ def as_candidate(
     metadata: Metadata,
     n_steps: int,
     model_class: Any,
+    vec_normalize: Any,
     deterministic: bool,
     name: str = "candidate",
 ) -> Candidate:
@@ -95,9 +97,10 @@ def as_candidate(
         raise InvalidInputError(
             f"`model_class` must be None unless `{name}` is a path, got {model_class!r}."
         )
-    from ..sb3.dispatch import law_of
+    from ove_sb3.sb3.dispatch import law_of
 
-    return PolicyCandidate(law_of(candidate), bool(deterministic), label)
+    law = law_of(candidate, vec_normalize=load_normalizer(vec_normalize))
+    return PolicyCandidate(law, bool(deterministic), label)
 
 
 def load_model(path: str | PathLike[str], model_class: Any, name: str = "candidate") -> Any:
@@ -129,6 +132,30 @@ def load_model(path: str | PathLike[str], model_class: Any, name: str = "candida
             f"but {file} cannot be loaded as one: {type(error).__name__}: {error}. Pass the class "
             "that saved it as `model_class`."
         ) from error
+
+
+def load_normalizer(vec_normalize: Any) -> Any:
+    """Load statistics saved by VecNormalize; pass on anything else.
+
+    This executes pickled code of the file.
+    """
+    if not isinstance(vec_normalize, (str, PathLike)):
+        return vec_normalize
+    from stable_baselines3.common.vec_env import VecNormalize
+
+    try:
+        found = pickle.loads(Path(vec_normalize).read_bytes())
+    except Exception as error:  # unpickling can raise anything
+        raise InvalidInputError(
+            f"`vec_normalize` must be a file written by VecNormalize.save, but {vec_normalize} "
+            f"cannot be read as one: {type(error).__name__}: {error}."
+        ) from error
+    if not isinstance(found, VecNormalize):
+        raise InvalidInputError(
+            f"`vec_normalize` must be a file written by VecNormalize.save, got a "
+            f"{type(found).__name__} in {vec_normalize}."
+        )
+    return found
 
 
 def _check_log_probs(values: Any, metadata: Metadata, n_steps: int, name: str) -> FloatArray:

@@ -9,10 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from ..core.errors import InvalidInputError
-from ..core.validation import check_choice
-from ..data.chunks import open_log
-from ..data.trajectories import Trajectories
+from ove_sb3.core.errors import InvalidInputError
+from ove_sb3.core.validation import check_choice
+from ove_sb3.data.chunks import open_log
+from ove_sb3.data.trajectories import Trajectories
+
 from .candidates import as_candidate
 from .one import assess
 from .reduction import reduce_log
@@ -106,7 +107,12 @@ class Comparison:
         width = max(len(row[1]) for row in cells)
         for row in cells:
             row[1] = row[1].ljust(width)
-        remarks = [
+        return "\n".join([self.headline, "", *table(cells), "", *self.remarks])
+
+    @property
+    def remarks(self) -> list[str]:
+        """The lines below the table."""
+        return [
             f"guaranteed: all bounds in this table hold together with {percent(self.delta)}",
             self.conclusion,
             *(
@@ -115,7 +121,6 @@ class Comparison:
                 for text in found.warnings
             ),
         ]
-        return "\n".join([self.headline, "", *table(cells), "", *remarks])
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain Python values, ready for JSON; candidates are in order."""
@@ -129,8 +134,8 @@ class Comparison:
 
     def save_html(self, path: str | PathLike[str]) -> None:
         """Write a report that needs nothing else: one file, no network."""
-        from ..report.html import comparison_page
-        from ..report.writing import write_text
+        from ove_sb3.report.html import comparison_page
+        from ove_sb3.report.writing import write_text
 
         write_text(path, comparison_page(self))
 
@@ -148,6 +153,7 @@ def compare(
     delta: float = 0.05,
     rank_by: str = "variance",
     model_class: Any = None,
+    vec_normalize: Any = None,
     deterministic: bool = False,
     rng: int | np.random.Generator | None = 0,
     n_jobs: int = 1,
@@ -169,8 +175,8 @@ def compare(
         of the mean. Ties are broken by the estimates.
     model_class : type or mapping of str to type, optional
         The class that saved the models, or one for each name.
-    gamma, reward_range, return_range, horizon, max_ratio, max_weight, deterministic, rng, n_jobs, \
-progress
+    gamma, reward_range, return_range, horizon, max_ratio, max_weight, vec_normalize, \
+deterministic, rng, n_jobs, progress
         See `evaluate`; the same for all candidates.
 
     Returns
@@ -207,6 +213,7 @@ progress
             metadata=log.metadata,
             n_steps=log.n_steps,
             model_class=_class_of(model_class, name, candidate),
+            vec_normalize=vec_normalize,
             deterministic=deterministic,
             name=f"candidates[{name!r}]",
         )

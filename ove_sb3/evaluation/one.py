@@ -11,16 +11,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..core.approximate import mean_statistic
-from ..core.diagnostics import diagnose
-from ..core.errors import SupportWarning
-from ..core.estimators import estimate_mean, estimate_variance, warn_if_blind
-from ..core.intervals import mean_interval, variance_interval
-from ..core.results import Interval
-from ..core.statistics import TrajectoryStatistics
-from ..data.chunks import open_log
-from ..data.metadata import Metadata
-from ..data.trajectories import Trajectories
+from ove_sb3.core.approximate import mean_statistic
+from ove_sb3.core.diagnostics import diagnose
+from ove_sb3.core.errors import SupportWarning
+from ove_sb3.core.estimators import estimate_mean, estimate_variance, warn_if_blind
+from ove_sb3.core.intervals import mean_interval, variance_interval
+from ove_sb3.core.results import Interval
+from ove_sb3.core.statistics import TrajectoryStatistics
+from ove_sb3.data.chunks import open_log
+from ove_sb3.data.metadata import Metadata
+from ove_sb3.data.trajectories import Trajectories
+
 from .candidates import as_candidate
 from .precision import episodes_to_halve
 from .reduction import reduce_log
@@ -43,6 +44,7 @@ def evaluate(
     delta: float = 0.05,
     simultaneous: bool = False,
     model_class: Any = None,
+    vec_normalize: Any = None,
     deterministic: bool = False,
     rng: int | np.random.Generator | None = 0,
     n_jobs: int = 1,
@@ -78,6 +80,9 @@ def evaluate(
     model_class : type, optional
         With a path: the class that saved the model. Loading executes pickled code of the file:
         only load files you trust.
+    vec_normalize : VecNormalize or path, optional
+        Normalises the observations for the candidate. A model that was trained in a VecNormalize
+        and has it as its environment needs nothing; a model loaded from a file has lost it.
     deterministic : bool
         Judge the candidate as it acts with ``deterministic=True``; not for a Box.
     rng : int, Generator or None
@@ -135,6 +140,7 @@ def evaluate(
         metadata=log.metadata,
         n_steps=log.n_steps,
         model_class=model_class,
+        vec_normalize=vec_normalize,
         deterministic=deterministic,
     )
     (stats,) = reduce_log(

@@ -8,11 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from ..core.errors import InvalidInputError
-from ..core.statistics import TrajectoryStatistics, trajectory_statistics
-from ..core.validation import check_integer
-from ..data.chunks import Log
-from ..data.trajectories import Trajectories
+from ove_sb3.core.errors import InvalidInputError
+from ove_sb3.core.statistics import TrajectoryStatistics, trajectory_statistics
+from ove_sb3.core.validation import check_integer
+from ove_sb3.data.chunks import Log
+from ove_sb3.data.trajectories import Trajectories
+
 from .candidates import Candidate
 
 Task = tuple[Trajectories, list[Candidate]]

@@ -7,11 +7,12 @@ from dataclasses import dataclass, field
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
-from ..core.diagnostics import Diagnostics
-from ..core.errors import InvalidInputError
-from ..core.results import Interval
-from ..core.statistics import TrajectoryStatistics
-from ..core.validation import check_real
+from ove_sb3.core.diagnostics import Diagnostics
+from ove_sb3.core.errors import InvalidInputError
+from ove_sb3.core.results import Interval
+from ove_sb3.core.statistics import TrajectoryStatistics
+from ove_sb3.core.validation import check_real
+
 from .settings import Settings
 from .text import bounds, count, number, percent, table
 
@@ -139,9 +140,11 @@ class Evaluation:
         for name, value, intervals, logged in self.rows:
             shown = [bounds(intervals.get(kind)) for kind in kinds]
             cells.append([name, number(value), *shown, number(logged)])
-        return "\n".join([self.headline, "", *table(cells), "", *self._remarks()])
+        return "\n".join([self.headline, "", *table(cells), "", *self.remarks])
 
-    def _remarks(self) -> list[str]:
+    @property
+    def remarks(self) -> list[str]:
+        """The lines below the table."""
         n, ess = self.n_trajectories, self.diagnostics.effective_sample_size
         lines = [f"effective sample size {count(ess)} of {n} episodes"]
         if self.episodes_to_halve is not None:
@@ -178,7 +181,7 @@ class Evaluation:
 
     def plot(self) -> Figure:
         """Draw the distributions of the return, the intervals and the weights (matplotlib)."""
-        from ..report.figure import evaluation_figure
+        from ove_sb3.report.figure import evaluation_figure
 
         return evaluation_figure(self)
 
@@ -198,8 +201,8 @@ class Evaluation:
         max_variance, min_mean : float, optional
             Requirements that the report judges, see `satisfies`.
         """
-        from ..report.html import evaluation_page
-        from ..report.writing import write_text
+        from ove_sb3.report.html import evaluation_page
+        from ove_sb3.report.writing import write_text
 
         write_text(path, evaluation_page(self, max_variance=max_variance, min_mean=min_mean))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from ..core.results import Interval
+from ove_sb3.core.results import Interval
 
 
 def number(value: float) -> str:

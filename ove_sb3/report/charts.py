@@ -8,9 +8,10 @@ from html import escape
 
 import numpy as np
 
-from ..core.statistics import TrajectoryStatistics
-from ..core.validation import FloatArray
-from ..evaluation.text import number
+from ove_sb3.core.statistics import TrajectoryStatistics
+from ove_sb3.core.validation import FloatArray
+from ove_sb3.evaluation.text import number
+
 from .shapes import concentration, histogram, ticks
 
 _WIDTH, _LEFT, _RIGHT, _TOP, _BOTTOM = 360, 46, 12, 12, 42

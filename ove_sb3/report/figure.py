@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ..core.errors import InvalidInputError
-from ..core.results import Interval
-from ..evaluation.text import count, percent
+from ove_sb3.core.errors import InvalidInputError
+from ove_sb3.core.results import Interval
+from ove_sb3.evaluation.text import count, percent
+
 from .shapes import BLUE, ORANGE, SKY, concentration, histogram
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from ..evaluation.result import Evaluation
+    from ove_sb3.evaluation.result import Evaluation
 
 
 def evaluation_figure(result: Evaluation) -> Figure:

@@ -7,15 +7,16 @@ from collections.abc import Iterable, Sequence
 from html import escape
 from typing import TYPE_CHECKING
 
-from ..core.results import Interval
-from ..evaluation.text import bounds, count, number, percent
+from ove_sb3.core.results import Interval
+from ove_sb3.evaluation.text import bounds, count, number, percent
+
 from .charts import Bar, intervals_chart, returns_chart, weights_chart
 from .style import STYLE
 from .verdict import Verdict, comparison_verdict, evaluation_verdict
 
 if TYPE_CHECKING:
-    from ..evaluation.many import Comparison
-    from ..evaluation.result import Evaluation
+    from ove_sb3.evaluation.many import Comparison
+    from ove_sb3.evaluation.result import Evaluation
 
 # The browser itself refuses to load anything.
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'"

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ..evaluation.text import number, percent
+from ove_sb3.evaluation.text import number, percent
 
 if TYPE_CHECKING:
-    from ..evaluation.many import Comparison
-    from ..evaluation.result import Evaluation
+    from ove_sb3.evaluation.many import Comparison
+    from ove_sb3.evaluation.result import Evaluation
 
 
 @dataclass(frozen=True)

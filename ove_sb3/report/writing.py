@@ -7,10 +7,15 @@ import uuid
 from os import PathLike
 from pathlib import Path
 
-from ..core.errors import InvalidInputError
+from ove_sb3.core.errors import InvalidInputError
 
 
 def write_text(path: str | PathLike[str], text: str) -> None:
+    """Write `text` as UTF-8, see `write_bytes`."""
+    write_bytes(path, text.encode())
+
+
+def write_bytes(path: str | PathLike[str], content: bytes) -> None:
     """Write beside, then rename: an interruption leaves the old file, or none."""
     target = Path(path)
     if target.is_dir() or not target.parent.is_dir():
@@ -20,7 +25,7 @@ def write_text(path: str | PathLike[str], text: str) -> None:
         )
     temporary = target.with_name(f".{target.name}.{uuid.uuid4().hex[:8]}")
     try:
-        temporary.write_text(text, encoding="utf-8")
+        temporary.write_bytes(content)
         os.replace(temporary, target)
     finally:
         temporary.unlink(missing_ok=True)

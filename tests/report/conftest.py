@@ -13,16 +13,16 @@ ODD = "<b>odd</b> & 'name'"
 
 
 def log(n: int = 800) -> tuple[ove.Trajectories, dict[str, np.ndarray]]:
-    """Three steps, two actions, and candidates from near to far."""
+    """Eight steps, two actions, and candidates from near to far."""
     rng = np.random.default_rng(0)
-    actions = rng.integers(2, size=3 * n)
+    actions = rng.integers(2, size=8 * n)
     data = ove.Trajectories.from_arrays(
-        observations=np.zeros((3 * n, 1)),
+        observations=np.zeros((8 * n, 1)),
         actions=actions,
-        log_probs=np.full(3 * n, np.log(0.5)),
-        rewards=actions + rng.choice([-1.0, 0.0, 1.0], size=3 * n),
-        lengths=np.full(n, 3),
-        metadata={"env_id": "Steps-v0", "horizon": 3, "reward_range": (-1, 2), "behavior": "Coin"},
+        log_probs=np.full(8 * n, np.log(0.5)),
+        rewards=actions + rng.choice([-1.0, 0.0, 1.0], size=8 * n),
+        lengths=np.full(n, 8),
+        metadata={"env_id": "Steps-v0", "horizon": 8, "reward_range": (-1, 2), "behavior": "Coin"},
     )
     candidates = {"near": 0.6, ODD: 0.75, "far": 0.999}
     return data, {k: np.log(np.where(actions == 1, p, 1 - p)) for k, p in candidates.items()}
