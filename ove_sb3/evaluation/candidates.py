@@ -37,7 +37,7 @@ class KnownLogProbs:
     """Log-probabilities computed elsewhere, one per logged step."""
 
     log_probs: FloatArray
-    label: str = "log-probabilities"
+    label: str = "the candidate"
 
     def part(self, first: int, last: int) -> KnownLogProbs:
         """The entries of these steps."""

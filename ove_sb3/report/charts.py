@@ -117,7 +117,7 @@ def intervals_chart(title: str, bars: Sequence[Bar], logged: float) -> str:
         x0, x1 = frame.x(bar.lower), frame.x(bar.upper)
         parts.append(f'<path class="bar {bar.kind}" d="M{x0:.1f} {y:.1f} H{max(x1, x0 + 1):.1f}"/>')
         middle = frame.x(bar.estimate)
-        parts.append(f'<circle class="dot {bar.kind}" cx="{middle:.1f}" cy="{y:.1f}" r="3.5"/>')
+        parts.append(f'<circle class="dot {bar.kind}" cx="{middle:.1f}" cy="{y:.1f}" r="4"/>')
         parts.append(_text(left - 8, y + 4, _short(bar.label), "end"))
     return frame.svg(title, [*parts, *frame.x_axis(title)])
 

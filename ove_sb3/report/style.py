@@ -31,7 +31,7 @@ svg { width: 100%; height: auto; display: block; } svg text { font: 12px system-
 .line.candidate { stroke: var(--candidate); fill: none; stroke-width: 2.5; }
 .equal { stroke: var(--faint); stroke-dasharray: 2 3; fill: none; }
 .logged { stroke: var(--behavior); stroke-dasharray: 5 3; stroke-width: 1.5; fill: none; }
-.bar { stroke-width: 9; fill: none; } .bar.guaranteed { stroke: var(--candidate); }
+.bar { stroke-width: 7; fill: none; } .bar.guaranteed { stroke: var(--candidate); }
 .bar.bootstrap { stroke: var(--sky); stroke-width: 4; }
 .dot { fill: var(--paper); stroke-width: 2; } .dot.guaranteed { stroke: var(--candidate); }
 .dot.bootstrap { stroke: var(--sky); } .key { font-weight: 600; }

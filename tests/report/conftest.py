@@ -6,13 +6,14 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 import ove_sb3 as ove
 
 ODD = "<b>odd</b> & 'name'"
 
 
-def log(n: int = 800) -> tuple[ove.Trajectories, dict[str, np.ndarray]]:
+def log(n: int = 800) -> tuple[ove.Trajectories, dict[str, NDArray[np.float64]]]:
     """Eight steps, two actions, and candidates from near to far."""
     rng = np.random.default_rng(0)
     actions = rng.integers(2, size=8 * n)
