@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: setup test test-slow lint bench clean
+.PHONY: setup test test-slow test-browser pictures lint bench clean
 
 setup: $(READY)
 
@@ -21,10 +21,18 @@ lint: setup
 	$(BIN)/mypy
 
 test: lint
-	$(BIN)/pytest -n 2 -m "not slow"
+	$(BIN)/pytest -n 2 -m "not slow and not browser"
 
 test-slow: setup
 	$(BIN)/pytest -n 2 -m slow
+
+# Opens the report in headless Chromium.
+test-browser: setup
+	$(BIN)/pytest -m browser tests/browser
+
+# The same, and renews the picture of the documentation.
+pictures: setup
+	OVE_PICTURES=docs/images $(BIN)/pytest -m browser tests/browser
 
 bench: setup
 	$(BIN)/python -m benchmarks

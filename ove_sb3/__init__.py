@@ -30,6 +30,9 @@ if TYPE_CHECKING:
     from .data.metadata import Metadata
     from .data.storage import EpisodeWriter
     from .data.trajectories import Trajectories
+    from .evaluation.many import Comparison, compare
+    from .evaluation.one import evaluate
+    from .evaluation.result import Evaluation
     from .sb3.collect import collect
     from .sb3.dispatch import action_distribution, register_policy
     from .sb3.distributions import ActionDistribution
@@ -48,10 +51,12 @@ __version__ = "0.1.0.dev0"
 _HOME = {
     "ActionDistribution": "sb3.distributions",
     "AssumptionError": "core.errors",
+    "Comparison": "evaluation.many",
     "DependenceWarning": "core.errors",
     "Diagnostics": "core.diagnostics",
     "EpisodeWriter": "data.storage",
     "EpsilonGreedy": "sb3.policies",
+    "Evaluation": "evaluation.result",
     "Interval": "core.results",
     "InvalidInputError": "core.errors",
     "LogActionProbability": "sb3.wrappers",
@@ -71,9 +76,11 @@ _HOME = {
     "WeightOverflowError": "core.errors",
     "action_distribution": "sb3.dispatch",
     "collect": "sb3.collect",
+    "compare": "evaluation.many",
     "diagnose": "core.diagnostics",
     "estimate_mean": "core.estimators",
     "estimate_variance": "core.estimators",
+    "evaluate": "evaluation.one",
     "from_minari": "data.interchange",
     "log_prob": "sb3.log_prob",
     "mean_interval": "core.intervals",
@@ -86,10 +93,12 @@ _HOME = {
 __all__ = [
     "ActionDistribution",
     "AssumptionError",
+    "Comparison",
     "DependenceWarning",
     "Diagnostics",
     "EpisodeWriter",
     "EpsilonGreedy",
+    "Evaluation",
     "Interval",
     "InvalidInputError",
     "LogActionProbability",
@@ -109,9 +118,11 @@ __all__ = [
     "WeightOverflowError",
     "action_distribution",
     "collect",
+    "compare",
     "diagnose",
     "estimate_mean",
     "estimate_variance",
+    "evaluate",
     "from_minari",
     "log_prob",
     "mean_interval",

@@ -1,0 +1,156 @@
+"""``collect``, ``inspect`` and ``compact``: making logs and looking after them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+from rich.markup import escape
+from rich.table import Table
+
+from ove_sb3.core.errors import InvalidInputError
+from ove_sb3.data.chunks import open_log
+from ove_sb3.evaluation.candidates import load_model
+from ove_sb3.evaluation.text import number
+
+from . import options
+from .models import find_class
+from .running import console, print_json
+
+UNIFORM = "uniform"
+
+
+def collect(
+    model: Annotated[
+        str,
+        typer.Argument(
+            help="Saved model, or `uniform`. A model file is a pickle: loading it executes code in "
+            "it.",
+            show_default=False,
+        ),
+    ],
+    env: Annotated[str, typer.Argument(help="Gymnasium id, or module:id.", show_default=False)],
+    log: Annotated[Path, typer.Argument(help="Directory to write to.", show_default=False)],
+    episodes: Annotated[int, typer.Option(help="Number of episodes.", show_default=False)],
+    model_class: Annotated[
+        str | None,
+        typer.Option(help="Class that saved the model: PPO, ..., or package.module:Class."),
+    ] = None,
+    reward_range: Annotated[
+        tuple[float, float] | None,
+        typer.Option(metavar="LOW HIGH", help="Noted in the log: rewards that are possible."),
+    ] = None,
+    n_envs: Annotated[int, typer.Option(help="Environments stepped together.")] = 1,
+    deterministic: options.Deterministic = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a log there.")] = False,
+    seed: Annotated[int, typer.Option(help="Seed of the environments and actions.")] = 0,
+    progress: options.Progress = False,
+    json: options.Json = False,
+) -> None:
+    """Run a model and log every step with the probability of its action."""
+    import gymnasium as gym
+
+    from ove_sb3.sb3.collect import collect as collect_episodes
+
+    if log.exists() and any(log.glob("part-*")) and not overwrite:
+        raise InvalidInputError(
+            f"`log` must not hold episodes already, got {log}. Choose another directory, or pass "
+            "--overwrite."
+        )
+    try:
+        behavior = _behavior(model, model_class, env)
+        data = collect_episodes(
+            behavior,
+            env,
+            episodes,
+            seed=seed,
+            n_envs=n_envs,
+            deterministic=deterministic,
+            reward_range=reward_range,
+            progress=progress,
+        )
+    except (gym.error.Error, ImportError) as error:
+        raise InvalidInputError(f"`env` must be an environment, got {env!r}: {error}") from error
+    data.save(log, overwrite=overwrite)
+    if json:
+        print_json({"path": str(log), "n_trajectories": len(data), "n_steps": data.n_steps})
+    else:
+        console().print(escape(f"{data!r}, written to {log}"))
+
+
+def inspect(log: options.Log, json: options.Json = False) -> None:
+    """Say what is in a log directory."""
+    facts = describe(log)
+    if json:
+        print_json(facts)
+        return
+    table = Table(show_header=False, box=None)
+    for name, value in facts.items():
+        if isinstance(value, dict):
+            value = ", ".join(f"{key} {entry}" for key, entry in value.items())
+        elif isinstance(value, float):
+            value = number(value)
+        shown = "unknown" if value is None else str(value)
+        table.add_row(name.replace("_", " "), escape(shown))
+    console().print(table)
+
+
+def compact(log: options.Log, json: options.Json = False) -> None:
+    """Turn the files of finished or killed writers into Parquet."""
+    from ove_sb3.data.storage import compact as compact_files
+
+    n = compact_files(log)
+    if json:
+        print_json({"path": str(log), "n_compacted": n})
+    else:
+        console().print(f"{n} file{'s' * (n != 1)} compacted")
+
+
+def describe(path: Path) -> dict[str, Any]:
+    """Facts about a log, gone through once."""
+    log = open_log(path)
+    lengths, returns, rewards, ends = [], [], [], np.zeros(2, dtype=np.int64)
+    for chunk in log.chunks():
+        lengths.append(chunk.lengths)
+        returns.append(chunk.returns())
+        rewards.append([chunk.rewards.min(), chunk.rewards.max()])
+        ends += [chunk.terminated.sum(), chunk.truncated.sum()]
+    steps, total = np.concatenate(lengths), np.concatenate(returns)
+    known = log.metadata
+    space = known.action_space
+    return {
+        "environment": known.env_id,
+        "behavior": known.behavior,
+        "episodes": int(steps.size),
+        "steps": int(steps.sum()),
+        "shortest_episode": int(steps.min()),
+        "longest_episode": int(steps.max()),
+        "horizon": known.horizon,
+        "terminated": int(ends[0]),
+        "truncated": int(ends[1]),
+        "mean_return": float(total.mean()),
+        "variance_of_return": float(total.var(ddof=1)) if total.size > 1 else None,
+        "smallest_reward": float(np.min(rewards)),
+        "largest_reward": float(np.max(rewards)),
+        "reward_range": None if known.reward_range is None else list(known.reward_range),
+        "action_space": None if space is None else str(space["type"]),
+        "adaptive": known.adaptive,
+        "seed": known.seed,
+        "files": len(list(path.glob("part-*"))),
+        "versions": dict(known.versions),
+    }
+
+
+def _behavior(model: str, model_class: str | None, env: str) -> Any:
+    if model != UNIFORM:
+        cls = None if model_class is None else find_class(model_class)
+        return load_model(model, cls, "model")
+    import gymnasium as gym
+
+    from ove_sb3.sb3.policies import UniformPolicy
+
+    made = gym.make(env)
+    made.close()
+    return UniformPolicy(made.action_space)

@@ -1,0 +1,46 @@
+"""Options that several commands take."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+Log = Annotated[Path, typer.Argument(help="Directory of logged episodes.", show_default=False)]
+Gamma = Annotated[float, typer.Option(help="Discount factor.", show_default=False)]
+RewardRange = Annotated[
+    tuple[float, float] | None,
+    typer.Option(
+        metavar="LOW HIGH", help="Rewards the environment can give. Default: as noted in the log."
+    ),
+]
+ReturnRange = Annotated[
+    tuple[float, float] | None,
+    typer.Option(metavar="LOW HIGH", help="Returns that are possible, if tighter."),
+]
+Horizon = Annotated[
+    int | None,
+    typer.Option(help="Most steps of an episode. Default: as noted in the log."),
+]
+MaxRatio = Annotated[
+    float | None,
+    typer.Option(help="Known bound on the importance ratio of a step."),
+]
+MaxWeight = Annotated[
+    float | None,
+    typer.Option(help="Known bound on the importance weight of an episode."),
+]
+Delta = Annotated[float, typer.Option(help="Probability of a miss.")]
+Deterministic = Annotated[
+    bool, typer.Option("--deterministic", help="As it acts with deterministic=True.")
+]
+Normalize = Annotated[
+    Path | None,
+    typer.Option(help="Statistics saved by VecNormalize, for the model (a pickle too)."),
+]
+Seed = Annotated[int, typer.Option(help="Seed of shuffling and resampling.")]
+Jobs = Annotated[int, typer.Option(help="Processes that go through the log.")]
+Progress = Annotated[bool, typer.Option("--progress", help="Show a progress bar.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")]
+Html = Annotated[Path | None, typer.Option(help="Write a report to this file.")]

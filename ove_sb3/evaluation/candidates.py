@@ -1,0 +1,186 @@
+"""What may be passed as a candidate, and how the logged actions are scored under it."""
+
+from __future__ import annotations
+
+import pickle
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+
+from ove_sb3.core.errors import InvalidInputError
+from ove_sb3.core.validation import FloatArray
+from ove_sb3.data.metadata import Metadata
+from ove_sb3.data.trajectories import DISCRETE_KINDS, Trajectories
+
+_PICKLE = "Loading a model file executes pickled code in it: load only files you trust."
+
+
+class Candidate(Protocol):
+    """Anything that gives the log-probability of logged actions."""
+
+    @property
+    def label(self) -> str:
+        """What it is, in a word."""
+
+    def part(self, first: int, last: int) -> Candidate:
+        """What is needed for the steps from `first` to `last`; it can be sent to a process."""
+
+    def score(self, chunk: Trajectories) -> FloatArray:
+        """The log pi(a|s) of every step of the chunk."""
+
+
+@dataclass(frozen=True)
+class KnownLogProbs:
+    """Log-probabilities computed elsewhere, one per logged step."""
+
+    log_probs: FloatArray
+    label: str = "the candidate"
+
+    def part(self, first: int, last: int) -> KnownLogProbs:
+        """The entries of these steps."""
+        return KnownLogProbs(self.log_probs[first:last])
+
+    def score(self, chunk: Trajectories) -> FloatArray:
+        """The entries themselves."""
+        del chunk
+        return self.log_probs
+
+
+@dataclass(frozen=True)
+class PolicyCandidate:
+    """A model or policy, asked for its law."""
+
+    law: Any
+    deterministic: bool
+    label: str
+
+    def part(self, first: int, last: int) -> PolicyCandidate:
+        """All of it."""
+        del first, last
+        return self
+
+    def score(self, chunk: Trajectories) -> FloatArray:
+        """One forward pass over the chunk, in batches."""
+        from ove_sb3.sb3.log_prob import log_prob
+
+        return log_prob(self.law, chunk, deterministic=self.deterministic)
+
+
+def as_candidate(
+    candidate: Any,
+    *,
+    metadata: Metadata,
+    n_steps: int,
+    model_class: Any,
+    vec_normalize: Any,
+    deterministic: bool,
+    name: str = "candidate",
+) -> Candidate:
+    """Make sense of what the caller passed as `name`."""
+    if not isinstance(deterministic, (bool, np.bool_)):
+        raise InvalidInputError(f"`deterministic` must be True or False, got {deterministic!r}.")
+    if isinstance(candidate, (np.ndarray, list, tuple)):
+        return KnownLogProbs(_check_log_probs(candidate, metadata, n_steps, name))
+    if candidate is None or isinstance(candidate, (bool, int, float)):
+        raise InvalidInputError(
+            f"`{name}` must be a model, a policy, the path of a saved model, or an array of "
+            f"log-probabilities, got {candidate!r}."
+        )
+    label = type(candidate).__name__
+    if isinstance(candidate, (str, PathLike)):
+        label = f"{Path(candidate).name} ({getattr(model_class, '__name__', model_class)})"
+        candidate = load_model(candidate, model_class, name)
+    elif model_class is not None:
+        raise InvalidInputError(
+            f"`model_class` must be None unless `{name}` is a path, got {model_class!r}."
+        )
+    from ove_sb3.sb3.dispatch import law_of
+
+    law = law_of(candidate, vec_normalize=load_normalizer(vec_normalize))
+    return PolicyCandidate(law, bool(deterministic), label)
+
+
+def load_model(path: str | PathLike[str], model_class: Any, name: str = "candidate") -> Any:
+    """Load a model that stable-baselines3 saved; its class must be named.
+
+    This executes pickled code of the file.
+    """
+    if model_class is None:
+        raise InvalidInputError(
+            f"`model_class` must be given when `{name}` is a path, got None for {path}. Pass the "
+            f"class that saved it, such as stable_baselines3.PPO. {_PICKLE}"
+        )
+    if not callable(getattr(model_class, "load", None)):
+        raise InvalidInputError(
+            f"`model_class` must be a class with a `load` method, got {model_class!r}. Pass the "
+            "class that saved the model, such as stable_baselines3.PPO."
+        )
+    file = Path(path)
+    if not file.is_file() and not file.with_name(f"{file.name}.zip").is_file():
+        raise InvalidInputError(
+            f"`{name}` must be the path of a saved model, but {file} is not there. Check the path, "
+            "or save the model with model.save(...)."
+        )
+    try:
+        return model_class.load(file, device="cpu")
+    except Exception as error:  # unpickling can raise anything
+        raise InvalidInputError(
+            f"`{name}` must be a model saved by {getattr(model_class, '__name__', model_class)}, "
+            f"but {file} cannot be loaded as one: {type(error).__name__}: {error}. Pass the class "
+            "that saved it as `model_class`."
+        ) from error
+
+
+def load_normalizer(vec_normalize: Any) -> Any:
+    """Load statistics saved by VecNormalize; pass on anything else.
+
+    This executes pickled code of the file.
+    """
+    if not isinstance(vec_normalize, (str, PathLike)):
+        return vec_normalize
+    from stable_baselines3.common.vec_env import VecNormalize
+
+    try:
+        found = pickle.loads(Path(vec_normalize).read_bytes())
+    except Exception as error:  # unpickling can raise anything
+        raise InvalidInputError(
+            f"`vec_normalize` must be a file written by VecNormalize.save, but {vec_normalize} "
+            f"cannot be read as one: {type(error).__name__}: {error}."
+        ) from error
+    if not isinstance(found, VecNormalize):
+        raise InvalidInputError(
+            f"`vec_normalize` must be a file written by VecNormalize.save, got a "
+            f"{type(found).__name__} in {vec_normalize}."
+        )
+    return found
+
+
+def _check_log_probs(values: Any, metadata: Metadata, n_steps: int, name: str) -> FloatArray:
+    try:
+        array = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InvalidInputError(
+            f"`{name}` must hold real numbers, got {type(values).__name__} that does not convert. "
+            "Pass log-probabilities of the logged actions, (n_steps,)."
+        ) from error
+    if array.shape != (n_steps,):
+        raise InvalidInputError(
+            f"`{name}` must hold one log-probability per logged step, shape ({n_steps},), got "
+            f"{array.shape}."
+        )
+    at_most_0 = (metadata.action_space or {}).get("type") in DISCRETE_KINDS
+    bad = np.isnan(array) | (array == np.inf)
+    if at_most_0:
+        bad |= array > 1e-6  # rounding of a probability of 1
+    if bad.any():
+        first = int(np.flatnonzero(bad)[0])
+        rule = "at most 0 for discrete actions" if at_most_0 else "finite or -inf"
+        raise InvalidInputError(
+            f"`{name}` must hold log-probabilities, {rule}, got {array[first]} at step {first} of "
+            f"the log ({int(bad.sum())} of {array.size} entries). If these are probabilities, pass "
+            "np.log(p)."
+        )
+    return array

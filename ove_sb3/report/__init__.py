@@ -1,0 +1,1 @@
+"""Results for the eye: a figure, and one self-contained page."""

@@ -1,0 +1,108 @@
+"""The report in a real browser; run by `make test-browser`, which needs Debian's chromium."""
+
+from __future__ import annotations
+
+import os
+import re
+import struct
+import zlib
+from html import unescape
+from pathlib import Path
+
+import pytest
+
+import ove_sb3 as ove
+from ove_sb3.evaluation.text import bounds, number
+
+from .chromium import chromium, requests, screenshot
+from .pages import write_pages
+
+pytestmark = pytest.mark.browser
+
+
+@pytest.fixture(scope="module")
+def pages(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, ove.Evaluation, ove.Comparison]:
+    folder = tmp_path_factory.mktemp("pages")
+    result, comparison = write_pages(folder)
+    return folder, result, comparison
+
+
+def visible_text(dom: str) -> str:
+    body = dom.partition("<body>")[2]
+    return " ".join(unescape(re.sub(r"<[^>]+>", " ", body)).split())
+
+
+def test_the_text_of_the_rendered_pages(
+    pages: tuple[Path, ove.Evaluation, ove.Comparison], tmp_path: Path
+) -> None:
+    folder, result, comparison = pages
+    text = visible_text(chromium(folder / "report.html", tmp_path, "--dump-dom"))
+    assert "Yes: the requirements are met, with 95% confidence." in text
+    for _, value, intervals, _ in result.rows:
+        assert number(value) in text
+        assert bounds(intervals["guaranteed"]) in text
+    assert f"Seed: {result.settings.seed}" in text
+    text = visible_text(chromium(folder / "comparison.html", tmp_path, "--dump-dom"))
+    for name in comparison.evaluations:
+        assert name in text
+
+
+def test_no_request_leaves_the_page(
+    pages: tuple[Path, ove.Evaluation, ove.Comparison], tmp_path: Path
+) -> None:
+    for name in ("report.html", "comparison.html"):
+        asked = requests(pages[0] / name, tmp_path)
+        assert [url for url in asked if not url.startswith(("file:", "data:"))] == []
+
+
+def test_the_check_for_requests_would_notice_one(tmp_path: Path) -> None:
+    page = tmp_path / "page.html"
+    page.write_text('<!doctype html><img src="http://127.0.0.1:9/picture.png">')
+    assert "http://127.0.0.1:9/picture.png" in requests(page, tmp_path)
+
+
+def test_nothing_is_wider_than_a_phone(
+    pages: tuple[Path, ove.Evaluation, ove.Comparison], tmp_path: Path
+) -> None:
+    # A window as wide as a page that does not overflow shows its whole width: the script that
+    # measures it is added here, as the report itself has none and forbids them.
+    for name in ("report.html", "comparison.html"):
+        page = (pages[0] / name).read_text()
+        page = re.sub(r"<meta http-equiv[^>]*>", "", page)
+        frame = tmp_path / "frame.html"
+        inner = page.replace('"', "&quot;")
+        frame.write_text(
+            f'<!doctype html><iframe srcdoc="{inner}" width="360" height="800" id="f"></iframe>'
+            "<script>onload = () => { const d = document.getElementById('f').contentDocument; "
+            "document.title = 'width ' + d.documentElement.scrollWidth; }</script>"
+        )
+        dom = chromium(frame, tmp_path, "--dump-dom")
+        found = re.search(r"<title>width (\d+)</title>", dom)
+        assert found is not None
+        assert int(found[1]) <= 360
+
+
+def test_pictures(pages: tuple[Path, ove.Evaluation, ove.Comparison], tmp_path: Path) -> None:
+    report = pages[0] / "report.html"
+    folder = Path(os.environ.get("OVE_PICTURES", tmp_path)).resolve()
+    screenshot(report, folder / "report.png", tmp_path, (1000, 1080))
+    screenshot(report, tmp_path / "phone.png", tmp_path, (390, 2600))
+    dark = "--blink-settings=preferredColorScheme=0"
+    screenshot(report, tmp_path / "dark.png", tmp_path, (1000, 1080), dark)
+    for picture in (folder / "report.png", tmp_path / "phone.png", tmp_path / "dark.png"):
+        assert len(set(pixels(picture))) > 50, "not a blank page"
+    assert pixels(folder / "report.png")[0] == 255
+    assert pixels(tmp_path / "dark.png")[0] < 60
+
+
+def pixels(picture: Path) -> bytes:
+    """First colour channel of the top left pixel, then raw data: enough to tell pages apart."""
+    raw = picture.read_bytes()
+    assert raw.startswith(b"\x89PNG")
+    at, data = 8, b""
+    while at < len(raw):
+        (size,) = struct.unpack(">I", raw[at : at + 4])
+        if raw[at + 4 : at + 8] == b"IDAT":
+            data += raw[at + 8 : at + 8 + size]
+        at += size + 12
+    return zlib.decompress(data)[1:]

@@ -1,0 +1,131 @@
+"""A corridor of five cells: small enough for the exact law of the return of any policy."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from functools import cache
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import torch
+from gymnasium import spaces
+from numpy.typing import NDArray
+from stable_baselines3 import PPO
+
+import ove_sb3 as ove
+
+N_CELLS, HORIZON, GAMMA = 5, 6, 0.9
+REWARDS = (-1.0, 0.0, 0.5, 1.0, 2.0)  # on entering a cell; the last one ends the episode
+SUCCESS = 0.8  # otherwise a step goes the other way
+REWARD_RANGE = (-1.0, 2.0)
+
+
+class Corridor(gym.Env[Any, Any]):
+    """Action 1 steps forward, 0 backward; seen is the cell, one-hot."""
+
+    observation_space = spaces.Box(0.0, 1.0, (N_CELLS,), np.float32)
+    action_space = spaces.Discrete(2)
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[Any, dict[str, Any]]:
+        super().reset(seed=seed)
+        self.cell = 1
+        return one_hot(self.cell), {}
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        forward = bool(action) == (self.np_random.random() < SUCCESS)
+        self.cell = move(self.cell, forward)
+        return one_hot(self.cell), REWARDS[self.cell], self.cell == N_CELLS - 1, False, {}
+
+
+ENV_ID = "Corridor-v0"
+if ENV_ID not in gym.registry:
+    gym.register(
+        ENV_ID, lambda **_: Corridor(), max_episode_steps=HORIZON, disable_env_checker=True
+    )
+
+
+def make_env() -> gym.Env[Any, Any]:
+    return gym.make(ENV_ID)
+
+
+def make_model(seed: int, spread: float = 0.6) -> PPO:
+    """PPO whose choice in every cell is moved at random."""
+    model = PPO(
+        "MlpPolicy",
+        make_env(),
+        seed=seed,
+        n_steps=64,
+        batch_size=64,
+        device="cpu",
+        policy_kwargs={"net_arch": [8]},
+    )
+    generator = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for parameter in model.policy.parameters():
+            parameter.add_(spread * torch.randn(parameter.shape, generator=generator))
+    return model
+
+
+def one_hot(cell: int) -> NDArray[np.float32]:
+    return np.asarray(np.eye(N_CELLS)[cell], dtype=np.float32)
+
+
+def move(cell: int, forward: bool) -> int:
+    return min(cell + 1, N_CELLS - 1) if forward else max(cell - 1, 0)
+
+
+def choices(model: PPO) -> NDArray[np.float64]:
+    """Probability of action 1 in every cell, as stable-baselines3 itself computes it."""
+    cells = torch.eye(N_CELLS)
+    with torch.no_grad():
+        law = model.policy.get_distribution(cells).distribution
+    return np.asarray(law.probs[:, 1].double().numpy())  # type: ignore[union-attr]
+
+
+def simulate(forward: NDArray[np.float64], n: int, seed: int) -> ove.Trajectories:
+    """Draw n episodes of the policy at once, from the rules above and not from the environment."""
+    rng = np.random.default_rng(seed)
+    cells = np.full(n, 1)
+    running = np.ones(n, dtype=bool)
+    columns: list[NDArray[Any]] = []
+    for _ in range(HORIZON):
+        action = (rng.random(n) < forward[cells]).astype(np.int64)
+        goes = (action == 1) == (rng.random(n) < SUCCESS)
+        to = np.where(goes, np.minimum(cells + 1, N_CELLS - 1), np.maximum(cells - 1, 0))
+        columns.append(np.stack([cells, action, to, running]))
+        cells = to
+        running = running & (cells != N_CELLS - 1)
+    cell, action, to, kept = np.stack(columns, axis=-1).reshape(4, -1)
+    at = kept.astype(bool)
+    p = np.where(action == 1, forward[cell], 1 - forward[cell])[at]
+    return ove.Trajectories.from_arrays(
+        observations=np.eye(N_CELLS, dtype=np.float32)[cell[at]],
+        actions=action[at],
+        log_probs=np.log(p),
+        rewards=np.array(REWARDS)[to[at]],
+        lengths=kept.reshape(n, HORIZON).sum(axis=1),
+        terminated=~running,
+        metadata={"horizon": HORIZON, "reward_range": REWARD_RANGE},
+    )
+
+
+def exact_moments(forward: NDArray[np.float64], gamma: float = GAMMA) -> tuple[float, float]:
+    """Mean and variance of the return, by going through every course of an episode."""
+
+    @cache
+    def returns(cell: int, steps_left: int) -> dict[float, float]:
+        if steps_left == 0 or cell == N_CELLS - 1:
+            return {0.0: 1.0}
+        ahead = forward[cell] * SUCCESS + (1 - forward[cell]) * (1 - SUCCESS)
+        law: dict[float, float] = defaultdict(float)
+        for goes, p in ((True, ahead), (False, 1 - ahead)):
+            to = move(cell, goes)
+            for rest, q in returns(to, steps_left - 1).items():
+                law[REWARDS[to] + gamma * rest] += p * q
+        return law
+
+    law = returns(1, HORIZON)
+    values, p = np.array(list(law)), np.array(list(law.values()))
+    mean = float(values @ p)
+    return mean, float((values - mean) ** 2 @ p)

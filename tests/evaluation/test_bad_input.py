@@ -1,0 +1,175 @@
+"""Everything that would make an answer wrong is refused, with a message that says what to do."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from stable_baselines3 import A2C, PPO
+
+import ove_sb3 as ove
+from ove_sb3.data.metadata import Metadata
+
+from .corridor import GAMMA, make_env
+
+
+def truncated_last(data: ove.Trajectories) -> ove.Trajectories:
+    """The last episode was interrupted after its first step."""
+    whole, last = data[:-1], data[-1]
+    cut = ove.Trajectories.from_arrays(
+        observations=np.asarray(last.observations)[:1],
+        actions=last.actions[:1],
+        log_probs=last.log_probs[:1],
+        rewards=last.rewards[:1],
+        lengths=[1],
+        truncated=[True],
+        metadata=data.metadata,
+    )
+    return ove.Trajectories.concat([replace(whole, final_observations=None), cut])
+
+
+def test_an_episode_cut_off_is_refused(data: ove.Trajectories, candidate: PPO) -> None:
+    with pytest.raises(
+        ove.InvalidInputError, match=r"Episode 599 was cut off after 1 steps, and the horizon is 6"
+    ):
+        ove.evaluate(truncated_last(data), candidate, gamma=GAMMA)
+    bare = replace(data, metadata=Metadata())
+    with pytest.raises(ove.InvalidInputError, match="no horizon is known"):
+        ove.evaluate(bare, candidate, gamma=GAMMA, reward_range=(-1, 2))
+    with pytest.raises(ove.InvalidInputError, match="the horizon is 9"):
+        ove.evaluate(data, candidate, gamma=GAMMA, horizon=9)
+
+
+def test_an_episode_that_neither_ended_nor_was_cut_off_is_refused(
+    data: ove.Trajectories, candidate: PPO
+) -> None:
+    short = data[data.lengths < 6]
+    flags = np.zeros(len(short), bool)
+    unfinished = replace(short, terminated=flags, truncated=flags)
+    with pytest.raises(ove.InvalidInputError, match="complete episodes"):
+        ove.evaluate(unfinished, candidate, gamma=GAMMA)
+
+
+def other_actions() -> PPO:
+    return PPO("MlpPolicy", "Acrobot-v1", device="cpu")
+
+
+def other_observations() -> PPO:
+    return PPO("MlpPolicy", "CartPole-v1", device="cpu")
+
+
+@pytest.mark.parametrize(
+    ("make", "message"), [(other_actions, "action space"), (other_observations, "observations")]
+)
+def test_a_candidate_with_other_spaces(data: ove.Trajectories, make: Any, message: str) -> None:
+    with pytest.raises(ove.InvalidInputError, match=message):
+        ove.evaluate(data, make(), gamma=GAMMA)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (
+            {"reward_range": (-1, 1)},
+            r"`reward_range` must contain .* span \[-1, 2\]",
+        ),
+        ({"return_range": (0, 1)}, "`return_range` must contain all logged returns"),
+        ({"reward_range": "from_data"}, "`reward_range` must be a pair of numbers"),
+        ({"reward_range": (2, -1)}, "low <= high"),
+        ({"horizon": 3}, r"`horizon` must be at least the longest episode, got 3"),
+        ({"horizon": 0}, "`horizon` must be an integer"),
+        ({"max_ratio": 1.01}, "`max_ratio` must be at least every logged ratio"),
+        ({"max_ratio": 0.5}, "`max_ratio` must lie in"),
+        ({"max_weight": 1.01}, "`max_weight` must be at least every logged weight"),
+        ({"gamma": 1.5}, "`gamma` must lie in"),
+        ({"gamma": None}, "`gamma` must be a real number"),
+        ({"delta": 0.0}, "`delta` must lie in"),
+        ({"delta": 1}, "`delta` must lie in"),
+        ({"simultaneous": 1}, "`simultaneous` must be True or False"),
+        ({"deterministic": "yes"}, "`deterministic` must be True or False"),
+        ({"rng": -1}, "`rng` must be an integer"),
+        ({"n_jobs": 0}, "`n_jobs` must be an integer of at least 1"),
+        ({"model_class": PPO}, "`model_class` must be None unless"),
+    ],
+)
+def test_options(
+    data: ove.Trajectories, candidate: PPO, options: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(ove.InvalidInputError, match=message):
+        ove.evaluate(data, candidate, **{"gamma": GAMMA, **options})
+
+
+def test_unknown_limits_must_be_stated(data: ove.Trajectories, candidate: PPO) -> None:
+    bare = replace(data[data.terminated], metadata=Metadata())
+    with pytest.raises(ove.InvalidInputError, match="not taken from the data"):
+        ove.evaluate(bare, candidate, gamma=GAMMA)
+    with pytest.raises(ove.InvalidInputError, match="`horizon` must be given when gamma = 1"):
+        ove.evaluate(bare, candidate, gamma=1.0, reward_range=(-1, 2))
+    assert ove.evaluate(bare, candidate, gamma=1.0, return_range=(-6, 12)).n_trajectories
+
+
+@pytest.mark.parametrize("n", [0, 1])
+def test_too_few_episodes(data: ove.Trajectories, candidate: PPO, n: int) -> None:
+    with pytest.raises(ove.InvalidInputError, match=f"at least 2 episodes, got {n}"):
+        ove.evaluate(data[:n], candidate, gamma=GAMMA)
+
+
+def test_logs_that_are_not_there(candidate: PPO, data: ove.Trajectories, tmp_path: Path) -> None:
+    with pytest.raises(ove.StorageError, match="directory of logged episodes"):
+        ove.evaluate(tmp_path / "nowhere", candidate, gamma=GAMMA)
+    data[:2].save(tmp_path / "log")
+    for file in (tmp_path / "log").glob("part-*"):
+        file.unlink()
+    with pytest.raises(ove.StorageError, match="at least one complete episode"):
+        ove.evaluate(tmp_path / "log", candidate, gamma=GAMMA)
+    with pytest.raises(ove.InvalidInputError, match="`data` must be Trajectories or the path"):
+        ove.evaluate([1, 2], candidate, gamma=GAMMA)  # type: ignore[arg-type]
+
+
+def test_model_files(data: ove.Trajectories, candidate: PPO, tmp_path: Path) -> None:
+    file = tmp_path / "model.zip"
+    with pytest.raises(ove.InvalidInputError, match="is not there"):
+        ove.evaluate(data, file, gamma=GAMMA, model_class=PPO)
+    candidate.save(file)
+    with pytest.raises(ove.InvalidInputError, match="executes pickled code"):
+        ove.evaluate(data, file, gamma=GAMMA)
+    with pytest.raises(ove.InvalidInputError, match="`load` method"):
+        ove.evaluate(data, file, gamma=GAMMA, model_class="PPO")
+    file.write_bytes(b"not a zip file")
+    with pytest.raises(ove.InvalidInputError, match="cannot be loaded as one"):
+        ove.evaluate(data, file, gamma=GAMMA, model_class=A2C)
+
+
+def test_candidates_that_make_no_sense(data: ove.Trajectories) -> None:
+    log_probs = data.log_probs.copy()
+    for bad, message in (
+        (None, "must be a model, a policy"),
+        (0.5, "must be a model, a policy"),
+        (log_probs[:-1], r"shape \(\d+,\)"),
+        (log_probs[:, None], r"shape \(\d+,\)"),
+        (np.exp(log_probs), "If these are probabilities"),
+        (np.where(np.arange(log_probs.size) == 4, np.nan, log_probs), "nan at step 4"),
+        (["a"] * log_probs.size, "real numbers"),
+        ([[1.0], [1.0, 2.0]], "real numbers"),
+    ):
+        with pytest.raises(ove.InvalidInputError, match=message):
+            ove.evaluate(data, bad, gamma=GAMMA)
+    with pytest.raises(ove.UnsupportedPolicyError, match="known class"):
+        ove.evaluate(data, object(), gamma=GAMMA)
+
+
+def test_a_candidate_that_cannot_be_sent_to_a_process(data: ove.Trajectories) -> None:
+    class Odd:
+        observation_space = make_env().observation_space
+        action_space = gym.spaces.Discrete(2)
+
+        def __reduce__(self) -> Any:
+            raise TypeError("cannot pickle it")
+
+    ove.register_policy(Odd, lambda *a, **k: None)  # type: ignore[arg-type]
+    with pytest.raises(ove.InvalidInputError, match="`n_jobs` must be 1"):
+        ove.evaluate(data, Odd(), gamma=GAMMA, n_jobs=2)

@@ -1,0 +1,88 @@
+"""What is drawn is what was computed."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import ove_sb3 as ove
+from ove_sb3.evaluation.text import bounds, count, number, percent, table
+from ove_sb3.report.shapes import concentration, histogram, ticks
+
+
+def statistics(weights: list[float], returns: list[float]) -> ove.TrajectoryStatistics:
+    n = len(weights)
+    with np.errstate(divide="ignore"):
+        log_ratios = np.log(weights)
+    return ove.trajectory_statistics(log_ratios, returns, np.ones(n, int), gamma=1.0, horizon=1)
+
+
+def test_histogram_shares_add_up_to_one_and_move_with_the_weights() -> None:
+    rng = np.random.default_rng(0)
+    returns = rng.normal(size=500)
+    stats = statistics(list(np.exp(returns)), list(returns))
+    shape = histogram(stats)
+    assert shape.behavior.sum() == pytest.approx(1)
+    assert shape.candidate.sum() == pytest.approx(1)
+    middles = (shape.edges[1:] + shape.edges[:-1]) / 2
+    assert middles @ shape.candidate == pytest.approx(
+        ove.estimate_mean(stats, estimator="wis"), abs=0.1
+    )
+    assert middles @ shape.candidate > middles @ shape.behavior + 0.5
+
+
+def test_degenerate_histograms() -> None:
+    same = histogram(statistics([1.0, 1.0], [3.0, 3.0]))
+    assert same.behavior.sum() == 1
+    blind = histogram(statistics([0.0, 0.0], [1.0, 2.0]))
+    assert not blind.candidate.any()
+
+
+def test_concentration() -> None:
+    share, carried = concentration(np.array([0.0, 1.0, 3.0, 0.0]))
+    assert dict(zip(share, carried, strict=True)) == {
+        0.0: 0.0,
+        0.25: 0.75,
+        0.5: 1.0,
+        0.75: 1.0,
+        1.0: 1.0,
+    }
+    share, carried = concentration(np.ones(100_000))
+    assert len(share) <= 200
+    np.testing.assert_allclose(share, carried)
+    assert not concentration(np.zeros(3))[1].any()
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "expected"),
+    [
+        (0.0, 1.0, [0, 0.2, 0.4, 0.6, 0.8, 1.0]),
+        (-4.7, 3.9, [-4, -2, 0, 2]),
+        (0.0, 0.37, [0, 0.1, 0.2, 0.3]),
+        (1e6, 3e6, [1e6, 1.5e6, 2e6, 2.5e6, 3e6]),
+        (2.0, 2.0, [2.0]),
+    ],
+)
+def test_ticks(low: float, high: float, expected: list[float]) -> None:
+    assert ticks(low, high) == pytest.approx(expected)
+
+
+def test_numbers_as_text() -> None:
+    assert [number(x) for x in (0, 1.23456, 12345.6, 1.5e8, -0.00001234)] == [
+        "0",
+        "1.235",
+        "12346",
+        "1.5e+08",
+        "-1.234e-05",
+    ]
+    assert [percent(d) for d in (0.05, 0.025, 0.1, 0.05 / 6, 1e-4, 0.32)] == [
+        "95%",
+        "97.5%",
+        "90%",
+        "99.16%",
+        "99.99%",
+        "68%",
+    ]
+    assert [count(x) for x in (4.512, 999.4, 2000.0)] == ["4.51", "999", "2000"]
+    assert bounds(None) == "-"
+    assert table([["a", "b"], ["cc", "d"]]) == ["a    b", "cc   d"]
