@@ -9,13 +9,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from stable_baselines3.common.vec_env import VecNormalize
 
-from ..core.errors import InvalidInputError
-from ..core.validation import FloatArray, IntArray, check_integer
-from ..data.metadata import describe_space
-from ..data.trajectories import Trajectories
+from ove_sb3.core.errors import InvalidInputError
+from ove_sb3.core.validation import FloatArray, IntArray, check_integer
+from ove_sb3.data.metadata import describe_space
+from ove_sb3.data.trajectories import Trajectories
+
 from .dispatch import law_of
 from .laws import Law, Masks
-from .networks import Observation, check_observations
+from .networks import check_observations
 from .recurrent import rows_of
 
 
