@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from .core.errors import (
         AssumptionError,
         DependenceWarning,
+        EmptyLogError,
         InvalidInputError,
         OveError,
         OveWarning,
@@ -30,10 +31,12 @@ if TYPE_CHECKING:
     from .data.metadata import Metadata
     from .data.storage import EpisodeWriter
     from .data.trajectories import Trajectories
+    from .sb3.callback import OffPolicyVarianceCallback, StopTrainingOnSafeVariance
     from .sb3.collect import collect
     from .sb3.dispatch import action_distribution, register_policy
     from .sb3.distributions import ActionDistribution
     from .sb3.log_prob import log_prob
+    from .sb3.look import Look
     from .sb3.policies import (
         EpsilonGreedy,
         MixturePolicy,
@@ -50,16 +53,20 @@ _HOME = {
     "AssumptionError": "core.errors",
     "DependenceWarning": "core.errors",
     "Diagnostics": "core.diagnostics",
+    "EmptyLogError": "core.errors",
     "EpisodeWriter": "data.storage",
     "EpsilonGreedy": "sb3.policies",
     "Interval": "core.results",
     "InvalidInputError": "core.errors",
     "LogActionProbability": "sb3.wrappers",
+    "Look": "sb3.look",
     "Metadata": "data.metadata",
     "MixturePolicy": "sb3.policies",
+    "OffPolicyVarianceCallback": "sb3.callback",
     "OveError": "core.errors",
     "OveWarning": "core.errors",
     "SoftmaxPolicy": "sb3.policies",
+    "StopTrainingOnSafeVariance": "sb3.callback",
     "StorageError": "core.errors",
     "SupportWarning": "core.errors",
     "TabularPolicy": "sb3.policies",
@@ -88,16 +95,20 @@ __all__ = [
     "AssumptionError",
     "DependenceWarning",
     "Diagnostics",
+    "EmptyLogError",
     "EpisodeWriter",
     "EpsilonGreedy",
     "Interval",
     "InvalidInputError",
     "LogActionProbability",
+    "Look",
     "Metadata",
     "MixturePolicy",
+    "OffPolicyVarianceCallback",
     "OveError",
     "OveWarning",
     "SoftmaxPolicy",
+    "StopTrainingOnSafeVariance",
     "StorageError",
     "SupportWarning",
     "TabularPolicy",

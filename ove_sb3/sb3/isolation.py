@@ -26,7 +26,7 @@ def untouched(model: Any) -> Iterator[None]:
     modules = list(policy.modules()) if isinstance(policy, torch.nn.Module) else []
     modes = [module.training for module in modules]
     python, numpy, cpu = random.getstate(), np.random.get_state(), torch.get_rng_state()  # noqa: NPY002
-    cuda = torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else None
+    cuda = torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else None  # type: ignore[no-untyped-call]
     try:
         yield
     finally:

@@ -9,14 +9,15 @@ from typing import Any
 
 import numpy as np
 
-from ..core.diagnostics import diagnose
-from ..core.errors import SupportWarning, WeightOverflowError
-from ..core.estimators import estimate_mean, estimate_variance
-from ..core.intervals import mean_interval, variance_interval
-from ..core.results import Interval
-from ..core.statistics import TrajectoryStatistics, trajectory_statistics
-from ..core.validation import FloatArray
-from ..data.trajectories import Trajectories
+from ove_sb3.core.diagnostics import diagnose
+from ove_sb3.core.errors import SupportWarning, WeightOverflowError
+from ove_sb3.core.estimators import estimate_mean, estimate_variance
+from ove_sb3.core.intervals import mean_interval, variance_interval
+from ove_sb3.core.results import Interval
+from ove_sb3.core.statistics import TrajectoryStatistics, trajectory_statistics
+from ove_sb3.core.validation import FloatArray
+from ove_sb3.data.trajectories import Trajectories
+
 from .log_prob import log_prob
 
 VOID = "the candidate was trained on these very trajectories: coverage is not known"
