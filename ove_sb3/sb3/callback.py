@@ -146,6 +146,11 @@ class OffPolicyVarianceCallback(EventCallback):
         self.looks = check_choice(looks, "looks", ("spend", "each"))
         self.max_variance, self.min_mean = _check_gate(max_variance, min_mean, reward_range)
         self.gamma = None if gamma is None else check_real(gamma, "gamma", 0.0, 1.0)
+        if independent is not None and not isinstance(independent, bool):
+            raise InvalidInputError(
+                f"`independent` must be True, False or None, got {independent!r}. Pass True only "
+                "if the model has learned nothing from the log."
+            )
         self.independent = independent
         self._options: dict[str, Any] = {
             "horizon": None if horizon is None else check_integer(horizon, "horizon", 1),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import uuid
 import zipfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -111,10 +111,17 @@ def draw(rows: Rows, limits: Mapping[str, float | None], confidence: str) -> Fig
     """
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(9.0, 3.6), layout="constrained")
-    for axes, name in zip(figure.subplots(1, 2), ("mean", "variance"), strict=True):
+    figure = Figure(figsize=(9.0, 3.8), layout="constrained")
+    panels = figure.subplots(1, 2)
+    for axes, name in zip(panels, ("mean", "variance"), strict=True):
         _panel(axes, rows, name, limits[name], confidence)
+    entries = {label: handle for axes in panels for handle, label in _legend(axes)}
+    figure.legend(list(entries.values()), list(entries), loc="outside lower center", ncols=4)
     return figure
+
+
+def _legend(axes: Axes) -> Iterator[tuple[Any, str]]:
+    return zip(*axes.get_legend_handles_labels(), strict=True)
 
 
 def _panel(axes: Axes, rows: Rows, name: str, limit: float | None, confidence: str) -> None:
@@ -126,8 +133,7 @@ def _panel(axes: Axes, rows: Rows, name: str, limit: float | None, confidence: s
     behavior = np.array(rows[f"behavior_{name}"])
     axes.plot(steps, behavior, "--", color="0.4", label="behavior, as logged")
     if limit is not None:
-        rule = f"required: at {'least' if name == 'mean' else 'most'} {limit:g}"
-        axes.axhline(limit, color="tab:red", linewidth=1.2, label=rule)
+        axes.axhline(limit, color="tab:red", linewidth=1.2, label="the gate")
     if name == "variance":
         # Bounds may lie orders of magnitude apart; 0 stays visible.
         scale = max(float(np.nanmin(np.append(behavior, upper))), 1e-12)
@@ -135,4 +141,3 @@ def _panel(axes: Axes, rows: Rows, name: str, limit: float | None, confidence: s
         axes.set_ylim(bottom=0.0)
     axes.set_xlabel("steps of training")
     axes.set_title(f"{name} of the return")
-    axes.legend(fontsize=7)
