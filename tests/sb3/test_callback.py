@@ -309,7 +309,7 @@ def test_normalised_observations_are_followed_and_saved(tmp_path: Path) -> None:
     restored = VecNormalize.load(
         str(tmp_path / "best_model_vecnormalize.pkl"), DummyVecEnv([_Boxed])
     )
-    assert restored.obs_rms.count > 32  # type: ignore[union-attr, attr-defined]
+    assert restored.obs_rms.count > 32  # type: ignore[attr-defined]
 
 
 class _Boxed(Tabular):
