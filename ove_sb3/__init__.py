@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from .core.errors import (
         AssumptionError,
         DependenceWarning,
+        EmptyLogError,
         InvalidInputError,
         OveError,
         OveWarning,
@@ -33,10 +34,12 @@ if TYPE_CHECKING:
     from .evaluation.many import Comparison, compare
     from .evaluation.one import evaluate
     from .evaluation.result import Evaluation
+    from .sb3.callback import OffPolicyVarianceCallback, StopTrainingOnSafeVariance
     from .sb3.collect import collect
     from .sb3.dispatch import action_distribution, register_policy
     from .sb3.distributions import ActionDistribution
     from .sb3.log_prob import log_prob
+    from .sb3.look import Look
     from .sb3.policies import (
         EpsilonGreedy,
         MixturePolicy,
@@ -54,17 +57,21 @@ _HOME = {
     "Comparison": "evaluation.many",
     "DependenceWarning": "core.errors",
     "Diagnostics": "core.diagnostics",
+    "EmptyLogError": "core.errors",
     "EpisodeWriter": "data.storage",
     "EpsilonGreedy": "sb3.policies",
     "Evaluation": "evaluation.result",
     "Interval": "core.results",
     "InvalidInputError": "core.errors",
     "LogActionProbability": "sb3.wrappers",
+    "Look": "sb3.look",
     "Metadata": "data.metadata",
     "MixturePolicy": "sb3.policies",
+    "OffPolicyVarianceCallback": "sb3.callback",
     "OveError": "core.errors",
     "OveWarning": "core.errors",
     "SoftmaxPolicy": "sb3.policies",
+    "StopTrainingOnSafeVariance": "sb3.callback",
     "StorageError": "core.errors",
     "SupportWarning": "core.errors",
     "TabularPolicy": "sb3.policies",
@@ -96,17 +103,21 @@ __all__ = [
     "Comparison",
     "DependenceWarning",
     "Diagnostics",
+    "EmptyLogError",
     "EpisodeWriter",
     "EpsilonGreedy",
     "Evaluation",
     "Interval",
     "InvalidInputError",
     "LogActionProbability",
+    "Look",
     "Metadata",
     "MixturePolicy",
+    "OffPolicyVarianceCallback",
     "OveError",
     "OveWarning",
     "SoftmaxPolicy",
+    "StopTrainingOnSafeVariance",
     "StorageError",
     "SupportWarning",
     "TabularPolicy",

@@ -25,6 +25,10 @@ class StorageError(OveError, OSError):
     """Logged files are missing, damaged, or of another version; the message names the file."""
 
 
+class EmptyLogError(StorageError):
+    """A log directory holds no complete episode yet."""
+
+
 class OveWarning(UserWarning):
     """Base class of all warnings issued by ove_sb3."""
 
@@ -34,4 +38,4 @@ class SupportWarning(OveWarning):
 
 
 class DependenceWarning(OveWarning):
-    """Logged episodes are not independent of each other, as the intervals assume."""
+    """Logged episodes, or the candidate and the log, are not independent as intervals assume."""

@@ -21,7 +21,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ove_sb3.core.errors import InvalidInputError, StorageError
+from ove_sb3.core.errors import EmptyLogError, InvalidInputError, StorageError
 from ove_sb3.core.validation import check_integer
 
 from .columns import Arrays, to_arrays, to_batch, to_trajectories
@@ -106,7 +106,7 @@ def load(path: str | PathLike[str]) -> Trajectories:
             parts.append(_decode(table, file))
             headers.append(_header(table.schema, file))
     if not parts:
-        raise StorageError(
+        raise EmptyLogError(
             f"`{directory}` must hold at least one complete episode, got none. Episodes are "
             "written when `flush_every` of them are complete, or when the logger is closed."
         )

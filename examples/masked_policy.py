@@ -1,0 +1,78 @@
+"""A policy under action masks: MaskablePPO keeps a shelf stocked, never beyond its capacity.
+
+The masks decide which actions are possible, so they are part of the log. `collect` asks the
+environment for them, and `log_prob` applies them to the candidate.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from sb3_contrib import MaskablePPO
+
+import ove_sb3 as ove
+
+CAPACITY = 3
+DAYS = 7
+
+
+class Shelf(gym.Env[Any, Any]):
+    """Order 0 to 3 items a day, no more than fit; sell what is asked for, pay for what is left."""
+
+    def __init__(self) -> None:
+        self.observation_space = gym.spaces.Box(0.0, CAPACITY, (1,), np.float32)
+        self.action_space = gym.spaces.Discrete(CAPACITY + 1)
+        self.stock = self.day = 0
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[Any, dict[str, Any]]:
+        """Start with an empty shelf."""
+        super().reset(seed=seed)
+        self.stock = self.day = 0
+        return self._observe(), {}
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        """Order, then sell: the reward lies in [-0.6, 2]."""
+        self.stock += int(action)
+        sold = min(self.stock, int(self.np_random.integers(0, 3)))
+        self.stock -= sold
+        self.day += 1
+        return self._observe(), sold - 0.2 * self.stock, False, self.day >= DAYS, {}
+
+    def action_masks(self) -> Any:
+        """Whether 0, 1, 2, 3 more items fit."""
+        return np.arange(CAPACITY + 1) <= CAPACITY - self.stock
+
+    def _observe(self) -> Any:
+        return np.array([self.stock], np.float32)
+
+
+def main() -> None:
+    """Log one policy, judge another."""
+    behavior = MaskablePPO("MlpPolicy", Shelf(), n_steps=128, batch_size=64, seed=0, device="cpu")
+    behavior.learn(1_000)
+    candidate = MaskablePPO("MlpPolicy", Shelf(), n_steps=128, batch_size=64, seed=1, device="cpu")
+    candidate.learn(3_000)
+
+    data = ove.collect(behavior, Shelf(), n_episodes=2_000, seed=2)
+    assert data.action_masks is not None
+    print(f"{data}, on average {data.action_masks.sum(axis=1).mean():.2f} choices a day")
+    stats = ove.trajectory_statistics(
+        ove.log_prob(candidate, data) - data.log_probs,
+        data.rewards,
+        data.lengths,
+        gamma=1.0,
+        horizon=DAYS,
+    )
+    print(f"mean {ove.estimate_mean(stats):.3g}, variance {ove.estimate_variance(stats):.3g}")
+    print(ove.mean_interval(stats, reward_range=(-0.6, 2)))
+    print(ove.variance_interval(stats, reward_range=(-0.6, 2)))
+
+    # What the candidate does in truth, which one would not know.
+    returns = ove.collect(candidate, Shelf(), 2_000, seed=3).returns()
+    print(f"in truth: mean {returns.mean():.3g}, variance {returns.var():.3g}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,81 @@
+"""A policy with memory: RecurrentPPO must recall at the end what it was shown at the start.
+
+The probability of an action depends on the whole episode so far. `log_prob` rolls the candidate's own
+LSTM over every logged episode; nothing of the behavior's memory is needed.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from sb3_contrib import RecurrentPPO
+
+import ove_sb3 as ove
+
+LENGTH = 3
+
+
+class Recall(gym.Env[Any, Any]):
+    """A sign, +1 or -1, is shown once; the last action earns 1 if it names it."""
+
+    def __init__(self) -> None:
+        self.observation_space = gym.spaces.Box(-1.0, 1.0, (2,), np.float32)
+        self.action_space = gym.spaces.Discrete(2)
+        self.sign = self.time = 0
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[Any, dict[str, Any]]:
+        """Show the sign."""
+        super().reset(seed=seed)
+        self.sign, self.time = int(self.np_random.choice([-1, 1])), 0
+        return self._observe(), {}
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        """Show nothing but the time."""
+        self.time += 1
+        ended = self.time == LENGTH
+        named = 2 * int(action) - 1 == self.sign
+        return self._observe(), float(ended and named), ended, False, {}
+
+    def _observe(self) -> Any:
+        return np.array([self.sign if self.time == 0 else 0, self.time / LENGTH], np.float32)
+
+
+def make_model(seed: int) -> RecurrentPPO:
+    """A small recurrent PPO."""
+    return RecurrentPPO(
+        "MlpLstmPolicy",
+        Recall(),
+        n_steps=128,
+        batch_size=64,
+        learning_rate=0.003,
+        policy_kwargs={"lstm_hidden_size": 16, "net_arch": [16]},
+        seed=seed,
+        device="cpu",
+    )
+
+
+def main() -> None:
+    """Log a policy that has learned nothing, judge one that has."""
+    behavior, candidate = make_model(0), make_model(1).learn(3_000)
+    data = ove.collect(behavior, Recall(), n_episodes=2_000, seed=2)
+    print(data)
+    stats = ove.trajectory_statistics(
+        ove.log_prob(candidate, data) - data.log_probs,
+        data.rewards,
+        data.lengths,
+        gamma=1.0,
+        horizon=LENGTH,
+    )
+    print(f"mean {ove.estimate_mean(stats):.3g}, variance {ove.estimate_variance(stats):.3g}")
+    print(ove.mean_interval(stats, reward_range=(0, 1), return_range=(0, 1)))
+    print(ove.variance_interval(stats, reward_range=(0, 1), return_range=(0, 1)))
+
+    # What the candidate does in truth, which one would not know.
+    returns = ove.collect(candidate, Recall(), 2_000, seed=3).returns()
+    print(f"in truth: mean {returns.mean():.3g}, variance {returns.var():.3g}")
+
+
+if __name__ == "__main__":
+    main()
