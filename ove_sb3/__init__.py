@@ -13,51 +13,88 @@ if TYPE_CHECKING:
     from .core.diagnostics import Diagnostics, diagnose
     from .core.errors import (
         AssumptionError,
+        DependenceWarning,
         InvalidInputError,
         OveError,
         OveWarning,
+        StorageError,
         SupportWarning,
+        UnsupportedPolicyError,
         WeightOverflowError,
     )
     from .core.estimators import estimate_mean, estimate_variance
     from .core.intervals import mean_interval, variance_interval
     from .core.results import Interval
     from .core.statistics import TrajectoryStatistics, trajectory_statistics
+    from .data.metadata import Metadata
+    from .data.storage import EpisodeWriter
+    from .data.trajectories import Trajectories
+    from .sb3.collect import collect
+    from .sb3.dispatch import action_distribution, register_policy
+    from .sb3.distributions import ActionDistribution
+    from .sb3.log_prob import log_prob
+    from .sb3.wrappers import LogActionProbability, VecLogActionProbability
 
 __version__ = "0.1.0.dev0"
 
 _HOME = {
+    "ActionDistribution": "sb3.distributions",
     "AssumptionError": "core.errors",
+    "DependenceWarning": "core.errors",
     "Diagnostics": "core.diagnostics",
+    "EpisodeWriter": "data.storage",
     "Interval": "core.results",
     "InvalidInputError": "core.errors",
+    "LogActionProbability": "sb3.wrappers",
+    "Metadata": "data.metadata",
     "OveError": "core.errors",
     "OveWarning": "core.errors",
+    "StorageError": "core.errors",
     "SupportWarning": "core.errors",
+    "Trajectories": "data.trajectories",
     "TrajectoryStatistics": "core.statistics",
+    "UnsupportedPolicyError": "core.errors",
+    "VecLogActionProbability": "sb3.wrappers",
     "WeightOverflowError": "core.errors",
+    "action_distribution": "sb3.dispatch",
+    "collect": "sb3.collect",
     "diagnose": "core.diagnostics",
     "estimate_mean": "core.estimators",
     "estimate_variance": "core.estimators",
+    "log_prob": "sb3.log_prob",
     "mean_interval": "core.intervals",
+    "register_policy": "sb3.dispatch",
     "trajectory_statistics": "core.statistics",
     "variance_interval": "core.intervals",
 }
 
 __all__ = [
+    "ActionDistribution",
     "AssumptionError",
+    "DependenceWarning",
     "Diagnostics",
+    "EpisodeWriter",
     "Interval",
     "InvalidInputError",
+    "LogActionProbability",
+    "Metadata",
     "OveError",
     "OveWarning",
+    "StorageError",
     "SupportWarning",
+    "Trajectories",
     "TrajectoryStatistics",
+    "UnsupportedPolicyError",
+    "VecLogActionProbability",
     "WeightOverflowError",
+    "action_distribution",
+    "collect",
     "diagnose",
     "estimate_mean",
     "estimate_variance",
+    "log_prob",
     "mean_interval",
+    "register_policy",
     "trajectory_statistics",
     "variance_interval",
 ]

@@ -17,9 +17,21 @@ class WeightOverflowError(OveError, OverflowError):
     """An importance weight, or a statistic built on it, is too large to compute with."""
 
 
+class UnsupportedPolicyError(OveError, NotImplementedError):
+    """The probability of an action under this policy is not known exactly."""
+
+
+class StorageError(OveError, OSError):
+    """Logged files are missing, damaged, or of another version; the message names the file."""
+
+
 class OveWarning(UserWarning):
     """Base class of all warnings issued by ove_sb3."""
 
 
 class SupportWarning(OveWarning):
     """The logged data carry no information about the candidate."""
+
+
+class DependenceWarning(OveWarning):
+    """Logged episodes are not independent of each other, as the intervals assume."""

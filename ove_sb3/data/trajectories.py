@@ -1,0 +1,348 @@
+"""Logged episodes as one frozen value: flat arrays over all steps, and the episodes' lengths."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from os import PathLike
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ..core.errors import InvalidInputError
+from ..core.validation import FloatArray, IntArray, as_float_vector, as_generator, check_real
+from .metadata import Metadata, merge
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Observations = NDArray[Any] | dict[str, NDArray[Any]]
+DISCRETE_KINDS = ("Discrete", "MultiDiscrete", "MultiBinary")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Trajectories:
+    """n logged episodes of one environment, with the behavior's log-probabilities.
+
+    All arrays are read-only; steps are stored episode after episode.
+
+    Attributes
+    ----------
+    observations : ndarray, (n_steps, ...), or dict of such
+        What the policy saw before acting, as the environment gave it (not normalised).
+    actions : ndarray, (n_steps, ...)
+        Actions as executed, in the units of the environment.
+    log_probs : ndarray of float64, (n_steps,)
+        log beta(a|s) of the executed action, at the moment it was drawn.
+    rewards : ndarray of float64, (n_steps,)
+    lengths : ndarray of int64, (n,)
+        Number of steps of every episode.
+    terminated, truncated : ndarray of bool, (n,)
+        How every episode ended.
+    action_masks : ndarray of bool, (n_steps, n_choices), or None
+        Which choices were valid, for policies that are masked.
+    final_observations : ndarray, (n, ...), dict of such, or None
+        What the environment showed after the last action of every episode.
+    metadata : Metadata
+    """
+
+    observations: Observations
+    actions: NDArray[Any]
+    log_probs: FloatArray
+    rewards: FloatArray
+    lengths: IntArray
+    terminated: NDArray[np.bool_]
+    truncated: NDArray[np.bool_]
+    action_masks: NDArray[np.bool_] | None = None
+    final_observations: Observations | None = None
+    metadata: Metadata = field(default_factory=Metadata)
+
+    def __post_init__(self) -> None:
+        put = object.__setattr__
+        put(self, "log_probs", as_float_vector(self.log_probs, "log_probs"))
+        put(self, "rewards", as_float_vector(self.rewards, "rewards"))
+        n_steps = self.rewards.size
+        put(self, "lengths", _check_lengths(self.lengths, n_steps))
+        for name in ("observations", "actions"):
+            put(self, name, _check_rows(getattr(self, name), name, n_steps, "logged step"))
+        for name in ("terminated", "truncated"):
+            flags = np.asarray(getattr(self, name), dtype=np.bool_)
+            put(self, name, _check_rows(flags, name, self.lengths.size, "episode"))
+        if self.action_masks is not None:
+            masks = np.asarray(self.action_masks, dtype=np.bool_)
+            put(self, "action_masks", _check_rows(masks, "action_masks", n_steps, "logged step"))
+        if self.final_observations is not None:
+            name = "final_observations"
+            rows = _check_rows(self.final_observations, name, self.lengths.size, "episode")
+            put(self, name, rows)
+        self._check_values()
+        for name in _ARRAYS:
+            put(self, name, _map(_read_only, getattr(self, name)))
+
+    def _check_values(self) -> None:
+        kind = (self.metadata.action_space or {}).get("type")
+        at_most_0 = kind in DISCRETE_KINDS
+        bad = ~np.isfinite(self.log_probs)
+        if at_most_0:
+            bad |= self.log_probs > 1e-6  # rounding of a probability of 1
+        if bad.any():
+            rule = f"finite and at most 0 for a {kind} action space" if at_most_0 else "finite"
+            raise InvalidInputError(
+                f"`log_probs` must be {rule}, got {self._place(self.log_probs, bad)}. If these are "
+                "probabilities, pass np.log(p); an action that was taken has a positive one."
+            )
+        if (bad := ~np.isfinite(self.rewards)).any():
+            raise InvalidInputError(
+                f"`rewards` must be finite, got {self._place(self.rewards, bad)}. Drop or repair "
+                "the broken episodes."
+            )
+        horizon = self.metadata.horizon
+        if horizon is not None and self.lengths.size and int(self.lengths.max()) > horizon:
+            raise InvalidInputError(
+                f"`lengths` must be at most the horizon {horizon}, got {self.lengths.max()} at "
+                f"episode {self.lengths.argmax()}. Pass the environment's max_episode_steps."
+            )
+
+    def _place(self, values: FloatArray, bad: NDArray[np.bool_]) -> str:
+        places = np.flatnonzero(bad)
+        episode = int(np.searchsorted(self.starts, places[0], side="right")) - 1
+        return (
+            f"{values[places[0]]} at episode {episode}, step {places[0] - self.starts[episode]} "
+            f"({places.size} of {values.size} entries)"
+        )
+
+    @classmethod
+    def from_arrays(
+        cls,
+        *,
+        observations: Observations,
+        actions: ArrayLike,
+        log_probs: ArrayLike,
+        rewards: ArrayLike,
+        lengths: ArrayLike,
+        terminated: ArrayLike | None = None,
+        truncated: ArrayLike | None = None,
+        action_masks: ArrayLike | None = None,
+        final_observations: Observations | None = None,
+        metadata: Metadata | Mapping[str, Any] | None = None,
+    ) -> Trajectories:
+        """Trajectories from flat arrays of any origin.
+
+        Parameters are the attributes of the class. Without `terminated` and `truncated`, all
+        episodes count as terminated. `metadata` may be a dict with the entries of `Metadata`.
+        """
+        episode_lengths = np.asarray(lengths)
+        if truncated is None:
+            ended = np.ones(episode_lengths.shape, dtype=np.bool_)
+            cut = np.zeros_like(ended) if terminated is None else ~np.asarray(terminated, np.bool_)
+        else:
+            cut = np.asarray(truncated, dtype=np.bool_)
+            ended = ~cut
+        if terminated is not None:
+            ended = np.asarray(terminated, dtype=np.bool_)
+        if metadata is None:
+            metadata = Metadata()
+        elif not isinstance(metadata, Metadata):
+            metadata = Metadata.from_dict(metadata)
+        return cls(
+            observations=observations,
+            actions=np.asarray(actions),
+            log_probs=np.asarray(log_probs),
+            rewards=np.asarray(rewards),
+            lengths=episode_lengths,
+            terminated=ended,
+            truncated=cut,
+            action_masks=None if action_masks is None else np.asarray(action_masks),
+            final_observations=final_observations,
+            metadata=metadata,
+        )
+
+    @property
+    def n_trajectories(self) -> int:
+        """Number of episodes, n."""
+        return int(self.lengths.size)
+
+    @property
+    def n_steps(self) -> int:
+        """Number of steps of all episodes together."""
+        return int(self.rewards.size)
+
+    @property
+    def starts(self) -> IntArray:
+        """Index of every episode's first step."""
+        return np.cumsum(self.lengths) - self.lengths
+
+    def returns(self, gamma: float = 1.0) -> FloatArray:
+        """Discounted return of every episode, (n,)."""
+        gamma = check_real(gamma, "gamma", 0.0, 1.0)
+        time = np.arange(self.n_steps) - np.repeat(self.starts, self.lengths)
+        return np.add.reduceat(self.rewards * gamma**time, self.starts)
+
+    def __len__(self) -> int:
+        return self.n_trajectories
+
+    def __iter__(self) -> Iterator[Trajectories]:
+        return (self[i] for i in range(len(self)))
+
+    def __getitem__(self, index: int | slice | ArrayLike) -> Trajectories:
+        """The episodes named by an integer, a slice, or an array of indices or booleans."""
+        episodes = np.arange(len(self))
+        try:
+            chosen = np.atleast_1d(episodes[index if isinstance(index, slice) else np.array(index)])
+        except IndexError as error:
+            message = f"`index` must name some of the {len(self)} episodes, got {index!r}."
+            if isinstance(index, (int, np.integer)):
+                raise IndexError(message) from error
+            raise InvalidInputError(message) from error
+        lengths = self.lengths[chosen]
+        # Step k of the selection comes from step k + shift, with one shift per episode.
+        shift = self.starts[chosen] - (np.cumsum(lengths) - lengths)
+        contiguous = bool((np.diff(chosen) == 1).all())
+        steps: slice | IntArray
+        if contiguous and chosen.size:
+            steps = slice(int(self.starts[chosen[0]]), int(self.starts[chosen[0]] + lengths.sum()))
+        else:
+            steps = np.arange(int(lengths.sum())) + np.repeat(shift, lengths)
+        by_step = ("observations", "actions", "log_probs", "rewards", "action_masks")
+        by_episode = ("lengths", "terminated", "truncated", "final_observations")
+        rows: dict[str, Any] = dict.fromkeys(by_step, steps) | dict.fromkeys(by_episode, chosen)
+        picked = {
+            name: _map(lambda array, at=at: array[at], getattr(self, name))  # type: ignore[misc]
+            for name, at in rows.items()
+        }
+        return replace(self, **picked)
+
+    def split(
+        self, fraction: float, *, rng: int | np.random.Generator | None = None
+    ) -> tuple[Trajectories, Trajectories]:
+        """Two disjoint parts, the first with `fraction` of the episodes, rounded.
+
+        In the order of logging, or in an order shuffled by `rng` if that is given.
+        """
+        fraction = check_real(fraction, "fraction", 0.0, 1.0)
+        order = np.arange(len(self))
+        if rng is not None:
+            order = as_generator(rng).permutation(order)
+        cut = round(fraction * len(self))
+        return self[np.sort(order[:cut])], self[np.sort(order[cut:])]
+
+    @classmethod
+    def concat(cls, parts: Sequence[Trajectories]) -> Trajectories:
+        """Join several logs of one environment, in order."""
+        if not parts:
+            raise InvalidInputError("`parts` must hold at least one Trajectories, got 0.")
+        for name in ("action_masks", "final_observations"):
+            if len({getattr(part, name) is None for part in parts}) == 2:
+                if name == "action_masks":
+                    raise InvalidInputError(
+                        "`parts` must all have action masks or all have none. Masks decide the "
+                        "probability of an action: log them in every part."
+                    )
+                parts = [replace(part, final_observations=None) for part in parts]
+        joined = {name: _concatenate([getattr(part, name) for part in parts]) for name in _ARRAYS}
+        return cls(**joined, metadata=merge([part.metadata for part in parts]))
+
+    def save(self, path: str | PathLike[str], *, overwrite: bool = False) -> None:
+        """Write to the directory `path` as Parquet; `load` reads it back."""
+        from .storage import save
+
+        save(self, path, overwrite=overwrite)
+
+    @classmethod
+    def load(cls, path: str | PathLike[str]) -> Trajectories:
+        """Read a directory written by `save` or by a logging wrapper, even one that was killed."""
+        from .storage import load
+
+        return load(path)
+
+    def to_pandas(self) -> pd.DataFrame:
+        """One row per step, see `ove_sb3.data.interchange`."""
+        from .interchange import to_pandas
+
+        return to_pandas(self)
+
+    def __repr__(self) -> str:
+        env = f" of {self.metadata.env_id}" if self.metadata.env_id else ""
+        if not len(self):
+            return f"Trajectories: 0 episodes{env}"
+        adaptive = ", adaptive" if self.metadata.adaptive else ""
+        noun = "episode" if len(self) == 1 else "episodes"
+        return (
+            f"Trajectories: {len(self)} {noun}{env}, {self.n_steps} steps, mean return "
+            f"{self.returns().mean():.6g}{adaptive}"
+        )
+
+
+_ARRAYS = (
+    "observations",
+    "actions",
+    "log_probs",
+    "rewards",
+    "lengths",
+    "terminated",
+    "truncated",
+    "action_masks",
+    "final_observations",
+)
+
+
+def _map(function: Callable[[NDArray[Any]], NDArray[Any]], rows: Any) -> Any:
+    """Apply `function` to an array, to every array of a dict, or not at all to None."""
+    if rows is None:
+        return None
+    if isinstance(rows, dict):
+        return {name: function(array) for name, array in rows.items()}
+    return function(rows)
+
+
+def _read_only(array: NDArray[Any]) -> NDArray[Any]:
+    view = array.view()
+    view.flags.writeable = False
+    return view
+
+
+def _concatenate(parts: list[Any]) -> Any:
+    if parts[0] is None:
+        return None
+    if isinstance(parts[0], dict):
+        return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+    return np.concatenate(parts)
+
+
+def _check_lengths(values: object, n_steps: int) -> IntArray:
+    lengths = np.asarray(values)
+    if lengths.ndim != 1 or (lengths.size and lengths.dtype.kind not in "iu"):
+        raise InvalidInputError(
+            f"`lengths` must be a 1-d array of integers, got {lengths.dtype} of shape "
+            f"{lengths.shape}. Pass the number of steps of every episode."
+        )
+    lengths = np.ascontiguousarray(lengths, dtype=np.int64)
+    if (short := np.flatnonzero(lengths < 1)).size:
+        raise InvalidInputError(
+            f"`lengths` must be at least 1, got {lengths[short[0]]} at episode {short[0]}. Drop "
+            "empty episodes."
+        )
+    if int(lengths.sum()) != n_steps:
+        raise InvalidInputError(
+            f"`lengths` must add up to the number of logged steps, {n_steps}, got "
+            f"{int(lengths.sum())}. Pass flat arrays over all steps."
+        )
+    return lengths
+
+
+def _check_rows(rows: Any, name: str, n: int, unit: str) -> Any:
+    if isinstance(rows, dict):
+        if not rows:
+            raise InvalidInputError(f"`{name}` must not be an empty dict.")
+        return {key: _check_rows(rows[key], f"{name}[{key!r}]", n, unit) for key in rows}
+    array = np.asarray(rows)
+    if array.dtype.kind not in "biuf":
+        raise InvalidInputError(
+            f"`{name}` must hold numbers, got dtype {array.dtype}. Encode it as numbers first."
+        )
+    if array.ndim == 0 or array.shape[0] != n:
+        raise InvalidInputError(
+            f"`{name}` must have one entry per {unit}, {n} in all, got shape {array.shape}."
+        )
+    return array

@@ -1,0 +1,219 @@
+"""Collecting episodes with their action probabilities, one forward pass a step."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..core.errors import InvalidInputError
+from ..core.validation import IntArray, check_integer
+from ..data.metadata import describe_space
+from ..data.trajectories import Trajectories
+from .dispatch import law_of
+from .environments import as_vec_env, copy_rows, metadata_of, read_masks, split_normalizer
+from .laws import Law
+
+
+class _Bar(Protocol):
+    def update(self, n: int) -> Any: ...
+
+    def close(self) -> Any: ...
+
+
+def collect(
+    model: Any,
+    env: Any,
+    n_episodes: int,
+    *,
+    seed: int | None = None,
+    n_envs: int = 1,
+    deterministic: bool = False,
+    reward_range: tuple[float, float] | None = None,
+    progress: bool = False,
+) -> Trajectories:
+    """Run `model` and log every step with the probability of its action.
+
+    Parameters
+    ----------
+    model : BaseAlgorithm, BasePolicy or ready policy
+        The behavior, see `action_distribution`. Off-policy models explore as in training, without
+        the warm-up: epsilon of DQN, action noise of TD3. With gSDE the noise is drawn anew at
+        every step.
+    env : str, gymnasium.Env or VecEnv
+        A gymnasium id, an environment, or a vectorised one. Under a VecNormalize the model sees
+        normalised observations, with statistics that stay as they are; the log holds the
+        original observations and rewards.
+    n_episodes : int
+        Number of episodes. Each of several environments contributes a share fixed in advance, so
+        that short episodes are not favoured.
+    seed : int, optional
+        Seeds the environments and the actions; None for fresh entropy. No global seed is touched.
+    n_envs : int
+        With a gymnasium id: number of environments stepped together.
+    deterministic : bool
+        Act as ``predict(..., deterministic=True)``; not for a Box.
+    reward_range : (float, float), optional
+        Noted in the metadata: smallest and largest reward the environment can give.
+    progress : bool
+        Show a progress bar (needs tqdm).
+
+    Returns
+    -------
+    Trajectories
+        Episodes in the order in which they ended.
+
+    Examples
+    --------
+    >>> import ove_sb3 as ove
+    >>> from gymnasium import spaces
+    >>> data = ove.collect(ove.UniformPolicy(spaces.Discrete(2)), "CartPole-v1", 3, seed=0)
+    >>> len(data), data.metadata.horizon
+    (3, 500)
+    """
+    n_episodes = check_integer(n_episodes, "n_episodes", 1)
+    n_envs = check_integer(n_envs, "n_envs", 1)
+    if seed is not None:
+        seed = check_integer(seed, "seed", 0)
+    outer, ours = as_vec_env(env, n_envs)
+    bar = _progress_bar(n_episodes) if progress else None
+    try:
+        venv, normalizer = split_normalizer(outer)
+        law = law_of(model, vec_normalize=normalizer)
+        _check_spaces(law, venv)
+        streams = np.random.SeedSequence(seed)
+        rng = np.random.default_rng(streams)
+        if seed is not None:
+            # One well-mixed number: SB3 counts up from it, and small seeds would overlap.
+            venv.seed(int(streams.generate_state(1)[0]) >> 1)
+        steps = _Steps(venv.num_envs, n_episodes)
+        _run(venv, law, steps, rng, deterministic, bar)
+        metadata = metadata_of(
+            venv,
+            seed=seed,
+            reward_range=reward_range,
+            behavior=type(model).__name__,
+            fingerprint=None if deterministic else law.fingerprint(),
+        )
+        return steps.trajectories(metadata)
+    finally:
+        if bar is not None:
+            bar.close()
+        if ours:
+            outer.close()
+
+
+def _run(
+    venv: Any,
+    law: Law,
+    steps: _Steps,
+    rng: np.random.Generator,
+    deterministic: bool,
+    bar: _Bar | None,
+) -> None:
+    observations = venv.reset()
+    start = np.ones(venv.num_envs, dtype=np.bool_)
+    state = None
+    while steps.missing:
+        masks = read_masks(venv) if law.masked else None
+        found = law.distribution(
+            observations, action_masks=masks, state=state, episode_start=start
+        )
+        if deterministic:
+            state, found = found.state, found.deterministic()
+        actions = found.sample(rng)
+        log_probs = found.log_prob(actions)
+        if not deterministic:
+            state = found.state  # Ornstein-Uhlenbeck noise is known after the draw
+        row = (copy_rows(observations), actions, log_probs, masks)
+        observations, rewards, start, infos = venv.step(actions)
+        ended = steps.add(row, np.array(rewards, dtype=np.float64), start, infos)
+        if bar is not None and ended:
+            bar.update(ended)
+
+
+class _Steps:
+    """Steps of all environments side by side, and which of them belong to the log."""
+
+    def __init__(self, n_envs: int, n_episodes: int) -> None:
+        # A quota per environment: the first n to finish would be the short ones.
+        self.quota = np.array([(n_episodes + i) // n_envs for i in range(n_envs)])
+        self.missing = n_episodes
+        self.begin = np.zeros(n_envs, dtype=np.int64)
+        self.rows: list[tuple[Any, NDArray[Any], NDArray[np.float64], Any]] = []
+        self.rewards: list[NDArray[np.float64]] = []
+        self.episodes: list[tuple[int, int, int, bool, bool]] = []  # env, begin, end, how it ended
+        self.final: list[Any] = []
+
+    def add(self, row: Any, rewards: NDArray[np.float64], dones: Any, infos: Any) -> int:
+        """Take one step of all environments; return how many episodes of the log ended."""
+        self.rows.append(row)
+        self.rewards.append(rewards)
+        if not dones.any():
+            return 0
+        now, ended = len(self.rows), 0
+        for i in np.flatnonzero(dones):
+            if self.quota[i]:
+                truncated = bool(infos[i].get("TimeLimit.truncated", False))
+                self.episodes.append((int(i), int(self.begin[i]), now, not truncated, truncated))
+                self.final.append(infos[i].get("terminal_observation"))
+                self.quota[i] -= 1
+                ended += 1
+            self.begin[i] = now
+        self.missing -= ended
+        return ended
+
+    def trajectories(self, metadata: Any) -> Trajectories:
+        """Everything logged, episode after episode."""
+        env, begin, end, terminated, truncated = zip(*self.episodes, strict=True)
+        lengths = np.array(end) - np.array(begin)
+        time = np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+        at = (time + np.repeat(begin, lengths), np.repeat(env, lengths))
+        observations, actions, log_probs, masks = zip(*self.rows, strict=True)
+        complete = all(final is not None for final in self.final)
+        return Trajectories.from_arrays(
+            observations=_gather(observations, at),
+            actions=_gather(actions, at),
+            log_probs=_gather(log_probs, at),
+            rewards=_gather(self.rewards, at),
+            lengths=lengths,
+            terminated=terminated,
+            truncated=truncated,
+            action_masks=None if masks[0] is None else _gather(masks, at),
+            final_observations=_stack(self.final) if complete else None,
+            metadata=metadata,
+        )
+
+
+def _stack(rows: Any) -> Any:
+    if isinstance(rows[0], Mapping):
+        return {key: np.stack([row[key] for row in rows]) for key in rows[0]}
+    return np.stack(rows)
+
+
+def _gather(rows: Any, at: tuple[IntArray, IntArray]) -> Any:
+    stacked = _stack(rows)
+    if isinstance(stacked, dict):
+        return {key: array[at] for key, array in stacked.items()}
+    return stacked[at]
+
+
+def _check_spaces(law: Law, venv: Any) -> None:
+    ours, theirs = describe_space(law.action_space), describe_space(venv.action_space)
+    if ours != theirs:
+        raise InvalidInputError(
+            f"`model` must have the action space of `env`, {theirs}, got {ours}."
+        )
+
+
+def _progress_bar(n_episodes: int) -> _Bar:
+    try:
+        from tqdm.auto import tqdm
+    except ImportError as error:
+        raise InvalidInputError(
+            "`progress` must be False without tqdm. Install it: pip install tqdm."
+        ) from error
+    bar: _Bar = tqdm(total=n_episodes, unit="episode")
+    return bar

@@ -1,0 +1,215 @@
+"""Which law the action that is being executed was drawn from.
+
+A wrapper sees an action on its way to the environment, after it was drawn and before the model can
+change. In `learn` the law depends on more than the policy: the warm-up of off-policy algorithms,
+their action noise and its state, masks, the noise matrix of gSDE.
+"""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from types import FrameType
+from typing import Any
+
+import numpy as np
+from gymnasium import spaces
+from numpy.typing import NDArray
+from stable_baselines3.common.distributions import StateDependentNoiseDistribution
+from stable_baselines3.common.noise import VectorizedActionNoise
+from stable_baselines3.common.vec_env import VecNormalize
+
+from ..core.errors import DependenceWarning, InvalidInputError, UnsupportedPolicyError
+from ..core.validation import FloatArray
+from .box_distributions import BoxBounds, NoisyUniform, Uniform
+from .dispatch import law_of
+from .distributions import ActionDistribution, Categorical
+from .laws import GreedyLaw, Law, Masks, NetworkLaw
+from .networks import Observation
+from .noise import GaussianNoise
+from .noisy_actor import NoisyActorLaw
+
+_DEEPEST = 40
+
+
+class Drawing:
+    """Follows a model that acts in `n_envs` environments, in `learn` or in a loop of the user's.
+
+    Parameters
+    ----------
+    model : object
+        See `action_distribution`.
+    n_envs : int
+    normalizer : VecNormalize, optional
+        The one through which the model sees the environment; by default the model's own.
+
+    Attributes
+    ----------
+    law : Law
+    adaptive : bool
+        Whether the model was seen to learn.
+    """
+
+    def __init__(self, model: Any, n_envs: int, normalizer: VecNormalize | None = None) -> None:
+        self.model, self.n_envs = model, n_envs
+        self.law: Law = law_of(model, vec_normalize=normalizer)
+        self.adaptive = False
+        self._start = np.ones(n_envs, dtype=np.bool_)
+        self._state: Any = None
+        self._matrix: Any = None
+        self._warned = False
+
+    def restart(self) -> None:
+        """The environments were reset."""
+        self._start[:] = True
+
+    def log_prob(
+        self, observations: Observation, actions: NDArray[Any], masks: Masks | None
+    ) -> FloatArray:
+        """Log-probabilities of actions on their way to the environments, (n_envs,)."""
+        learning = _learning(self.model)
+        if learning is not None:
+            self.adaptive = True
+            self._warn_if_dependent()
+        if learning is not None and self._warming_up():
+            law = self._warm_up()
+        else:
+            self._check_noise_matrix()
+            law = self.law.distribution(
+                observations, action_masks=masks, state=self._before(), episode_start=self._start
+            )
+        found = law.log_prob(actions)
+        if learning is None:
+            self._refuse_noiseless(observations, actions)
+        self._remember(law, learning is not None)
+        return found
+
+    def uses_masks(self) -> bool:
+        """Whether masks are wanted: not in ``learn(use_masking=False)``."""
+        if not self.law.masked:
+            return False
+        learning = _learning(self.model)
+        return learning is None or bool(learning.f_locals.get("use_masking", True))
+
+    def ended(self, dones: NDArray[np.bool_]) -> None:
+        """Take note of the episodes that ended with this step."""
+        self._start = np.array(dones, dtype=np.bool_)
+
+    # --- memory: LSTM states, Ornstein-Uhlenbeck noise
+
+    def _before(self) -> Any:
+        noise = getattr(self.law, "noise", None)
+        first = getattr(self.model, "num_timesteps", 0) == getattr(
+            self.model, "_num_timesteps_at_start", None
+        )
+        # `learn` resets its noise when it starts, even in the middle of an episode.
+        return None if noise is not None and noise.has_state and first else self._state
+
+    def _remember(self, law: ActionDistribution, learning: bool) -> None:
+        if isinstance(self.law, NoisyActorLaw) and self.law.noise.has_state:
+            if not learning:
+                raise UnsupportedPolicyError(
+                    "`model` must act in `learn` if it has Ornstein-Uhlenbeck noise: in a loop "
+                    "of your own the noise cannot be followed. Use ove_sb3.collect."
+                )
+            self._state = _noise_now(self.model.action_noise, self.n_envs)
+        else:
+            self._state = law.state
+
+    # --- the warm-up of off-policy algorithms
+
+    def _warming_up(self) -> bool:
+        model = self.model
+        if not hasattr(model, "learning_starts") or not hasattr(model, "_sample_action"):
+            return False
+        by_policy = model.use_sde and model.use_sde_at_warmup
+        return bool(model.num_timesteps < model.learning_starts and not by_policy)
+
+    def _warm_up(self) -> ActionDistribution:
+        space = self.law.action_space
+        if isinstance(space, spaces.Discrete):
+            log_p = np.full((self.n_envs, int(space.n)), -np.log(float(space.n)))
+            return Categorical(log_p, space)
+        if not isinstance(space, spaces.Box):
+            raise UnsupportedPolicyError(
+                f"`model` must act in a Discrete or Box space during its warm-up, got {space}."
+            )
+        bounds = self.law.bounds if isinstance(self.law, NetworkLaw) else BoxBounds(space)
+        if self.model.action_noise is None:
+            return Uniform(bounds, self.n_envs)
+        noise = GaussianNoise(self.model.action_noise)
+        shift, std = noise.parameters(self.n_envs, bounds.low.size, self._before(), self._start)
+        return NoisyUniform(bounds, shift, std)
+
+    # --- what cannot be logged
+
+    def _check_noise_matrix(self) -> None:
+        policy: Any = getattr(self.law, "actor", getattr(self.law, "policy", None))
+        kind = getattr(policy, "action_dist", None)
+        if not isinstance(kind, StateDependentNoiseDistribution):
+            return
+        if kind.exploration_mat is self._matrix:
+            raise UnsupportedPolicyError(
+                "`model` must draw a new gSDE noise matrix before every step, but it has used the "
+                "same one twice: actions are then not independent given the observations. Set "
+                "sde_sample_freq=1 for `learn`, or use ove_sb3.collect."
+            )
+        if self.n_envs > 1 and len(kind.exploration_matrices) != self.n_envs:
+            raise UnsupportedPolicyError(
+                f"`model` must have one gSDE noise matrix for each of {self.n_envs} environments, "
+                f"got {len(kind.exploration_matrices)}. Call reset_noise({self.n_envs})."
+            )
+        self._matrix = kind.exploration_mat
+
+    def _refuse_noiseless(self, observations: Observation, actions: NDArray[Any]) -> None:
+        if not isinstance(self.law, NoisyActorLaw):
+            return
+        exact = self.law.bounds.from_unit(self.law.mean(observations))
+        gap = np.abs(np.reshape(actions, exact.shape) - exact)
+        if (gap <= self.law.bounds.margin).all(axis=1).any():
+            raise InvalidInputError(
+                "`actions` must carry the model's action noise, but the actor's own output is "
+                "about to be executed: `predict` adds no noise, and a deterministic action has no "
+                "density. Draw with ove_sb3.action_distribution(model, obs).sample()."
+            )
+
+    def _warn_if_dependent(self) -> None:
+        if self._warned or not isinstance(self.law, GreedyLaw):
+            return
+        if getattr(self.model, "n_envs", 1) > 1:
+            self._warned = True
+            warnings.warn(
+                f"{type(self.model).__name__} decides for all of its {self.model.n_envs} "
+                "environments together whether to explore: their episodes are dependent, and "
+                "intervals from this log are too narrow. Train with one environment, or use "
+                "ove_sb3.collect, which decides for each.",
+                DependenceWarning,
+                stacklevel=2,
+            )
+
+
+def _learning(model: Any) -> FrameType | None:
+    """The frame of `model.collect_rollouts` if that is what executes the action, else None.
+
+    Nothing in a model's state tells `learn` from a loop of the user's that calls `predict`, and
+    only `learn` adds the warm-up and the action noise.
+    """
+    frame: FrameType | None = sys._getframe(2)
+    for _ in range(_DEEPEST):
+        if frame is None:
+            return None
+        if frame.f_code.co_name == "collect_rollouts" and frame.f_locals.get("self") is model:
+            return frame
+        frame = frame.f_back
+    return None
+
+
+def _noise_now(noise: Any, n_envs: int) -> FloatArray:
+    """The noise that was just added, which the next draw starts from, (n_envs, d)."""
+    several = noise.noises if isinstance(noise, VectorizedActionNoise) else [noise]
+    if len(several) != n_envs:
+        raise UnsupportedPolicyError(
+            f"`model.action_noise` must be followed in all of its {len(several)} environments, "
+            f"got {n_envs} in this wrapper. Use VecLogActionProbability around them all."
+        )
+    return np.stack([np.asarray(each.noise_prev, dtype=np.float64) for each in several])

@@ -1,0 +1,152 @@
+"""From single steps to whole episodes, in memory or on disk."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from os import PathLike
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..core.errors import InvalidInputError
+from ..core.validation import FloatArray
+from ..data.metadata import Metadata
+from ..data.storage import EpisodeWriter
+from ..data.trajectories import Trajectories
+from .laws import Masks
+
+_TRIM = 4096
+
+
+class Step(NamedTuple):
+    """One step of all environments, without its outcome."""
+
+    observations: Any
+    actions: NDArray[Any]
+    log_probs: FloatArray
+    masks: Masks | None
+
+
+class Recorder:
+    """Cuts the steps of several environments into episodes and passes whole ones on.
+
+    Parameters
+    ----------
+    n_envs : int
+    metadata : Metadata
+    path : path or None
+        Directory to append to; None keeps the episodes in memory.
+    flush_every : int
+        See `EpisodeWriter`.
+    """
+
+    def __init__(
+        self,
+        n_envs: int,
+        metadata: Metadata,
+        path: str | PathLike[str] | None,
+        flush_every: int,
+    ) -> None:
+        self.metadata = metadata
+        self.path = path
+        self.n_episodes = 0
+        self._writer = (
+            None if path is None else EpisodeWriter(path, metadata, flush_every=flush_every)
+        )
+        self._memory: list[Trajectories] = []
+        self._steps: list[tuple[Step, FloatArray]] = []
+        self._trimmed = 0  # steps dropped from the front of the list
+        self._begin = np.zeros(n_envs, dtype=np.int64)
+
+    def restart(self) -> None:
+        """The environments were reset: unfinished episodes are not logged."""
+        self._trimmed += len(self._steps)
+        self._steps.clear()
+        self._begin[:] = self._trimmed
+
+    def add(self, step: Step, rewards: FloatArray, dones: NDArray[np.bool_], infos: Any) -> None:
+        """Take over one step with its outcome."""
+        self._steps.append((step, rewards))
+        if not dones.any():
+            return
+        now = self._trimmed + len(self._steps)
+        for i in np.flatnonzero(dones):
+            self._finish(int(i), infos[i])
+            self._begin[i] = now
+        spare = int(self._begin.min()) - self._trimmed
+        if spare > _TRIM or spare == len(self._steps):
+            del self._steps[:spare]
+            self._trimmed += spare
+
+    def _finish(self, i: int, info: Mapping[str, Any]) -> None:
+        steps = self._steps[int(self._begin[i]) - self._trimmed :]
+        truncated = bool(info.get("TimeLimit.truncated", False))
+        terminated = bool(info.get("terminated", not truncated))
+        final = info.get("terminal_observation")
+        first = steps[0][0]
+        episode = Trajectories(
+            observations=_stack([step.observations for step, _ in steps], i),
+            actions=np.stack([step.actions[i] for step, _ in steps]),
+            log_probs=np.array([step.log_probs[i] for step, _ in steps]),
+            rewards=np.array([rewards[i] for _, rewards in steps]),
+            lengths=np.array([len(steps)]),
+            terminated=np.array([terminated]),
+            truncated=np.array([truncated]),
+            action_masks=None
+            if first.masks is None
+            else np.stack([step.masks[i] for step, _ in steps if step.masks is not None]),
+            final_observations=_single(final),
+            metadata=self.metadata,
+        )
+        self.n_episodes += 1
+        if self._writer is None:
+            self._memory.append(episode)
+        else:
+            self._writer.add(episode)
+
+    def note(self, *, adaptive: bool, fingerprint: str | None) -> None:
+        """What holds for the episodes that end from now on."""
+        if (adaptive, fingerprint) != (self.metadata.adaptive, self.metadata.fingerprint):
+            self.metadata = replace(self.metadata, adaptive=adaptive, fingerprint=fingerprint)
+
+    def name_behavior(self, name: str) -> None:
+        """Note the class of the model that acts."""
+        self.metadata = replace(self.metadata, behavior=name)
+
+    def flush(self) -> None:
+        """Write all whole episodes to disk."""
+        if self._writer is not None:
+            self._writer.flush()
+
+    def close(self) -> None:
+        """Flush, and turn the file into Parquet."""
+        if self._writer is not None:
+            self._writer.close()
+
+    def trajectories(self) -> Trajectories:
+        """All whole episodes so far."""
+        if self.path is not None:
+            self.flush()
+            return Trajectories.load(self.path)
+        if not self._memory:
+            raise InvalidInputError(
+                "`trajectories` must be asked for after an episode has ended, got none so far."
+            )
+        self._memory = [Trajectories.concat(self._memory)]
+        return self._memory[0]
+
+
+def _stack(rows: list[Any], i: int) -> Any:
+    if isinstance(rows[0], Mapping):
+        return {key: np.stack([row[key][i] for row in rows]) for key in rows[0]}
+    return np.stack([row[i] for row in rows])
+
+
+def _single(final: Any) -> Any:
+    if final is None:
+        return None
+    if isinstance(final, Mapping):
+        return {key: np.asarray(value)[None] for key, value in final.items()}
+    return np.asarray(final)[None]

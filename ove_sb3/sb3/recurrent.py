@@ -1,0 +1,87 @@
+"""The law of RecurrentPPO: the LSTM is rolled over whole episodes, from its own zero state."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from stable_baselines3.common.vec_env import VecNormalize
+
+from ..core.errors import InvalidInputError, UnsupportedPolicyError
+from .distributions import ActionDistribution
+from .laws import ActorCriticLaw, Masks
+from .networks import Observation, evaluation_mode
+
+
+class RecurrentLaw(ActorCriticLaw):
+    """RecurrentPPO. `state` is SB3's: the hidden and cell arrays, (n_layers, n, size) each."""
+
+    recurrent = True
+
+    def __init__(self, policy: Any, normalizer: VecNormalize | None) -> None:
+        super().__init__(policy, normalizer)
+        if policy.squash_output:
+            raise UnsupportedPolicyError(
+                "`model` must not be RecurrentPPO with squash_output=True: its `learn` clips what "
+                "its `predict` unscales, so the executed action is not well defined. Train with "
+                "squash_output=False."
+            )
+
+    def distribution(
+        self,
+        observations: Observation,
+        *,
+        action_masks: Masks | None = None,
+        state: Any = None,
+        episode_start: NDArray[np.bool_] | None = None,
+    ) -> ActionDistribution:
+        policy: Any = self.policy
+        with evaluation_mode(self._modules):
+            features = self.reader.features(observations)
+            n = len(features)
+            starts = np.zeros(n) if episode_start is None else np.asarray(episode_start)
+            carried = self._state(state, n)
+            start = torch.as_tensor(starts, dtype=torch.float32, device=policy.device)
+            latent, after = policy._process_sequence(features, carried, start, policy.lstm_actor)
+            law = self._head(policy.mlp_extractor.forward_actor(latent), action_masks)
+        law.state = (after[0].cpu().numpy(), after[1].cpu().numpy())
+        return law
+
+    def roll(
+        self, observations: Observation, lengths: NDArray[np.int64], action_masks: Masks | None
+    ) -> ActionDistribution:
+        policy: Any = self.policy
+        n, longest = len(lengths), int(lengths.max())
+        time = np.arange(longest)[:, None] < lengths[None, :]  # (longest, n): not padding
+        episode, step = np.nonzero(time.T)
+        with evaluation_mode(self._modules):
+            features = self.reader.features(observations)
+            padded = features.new_zeros(longest, n, features.shape[1])
+            padded[step, episode] = features
+            output, _ = policy.lstm_actor(padded)
+            return self._head(policy.mlp_extractor.forward_actor(output[step, episode]), action_masks)
+
+    def _state(self, state: Any, n: int) -> tuple[torch.Tensor, torch.Tensor]:
+        policy: Any = self.policy
+        layers, _, size = policy.lstm_hidden_state_shape
+        if state is None:
+            zero = torch.zeros(layers, n, size, device=policy.device)
+            return zero, zero
+        shapes = [np.shape(part) for part in state] if isinstance(state, (tuple, list)) else None
+        if shapes != [(layers, n, size)] * 2:
+            raise InvalidInputError(
+                f"`state` must be a pair of arrays of shape {(layers, n, size)}, got "
+                f"{shapes or type(state)}. Pass the `state` of the previous distribution."
+            )
+        hidden, cell = (torch.as_tensor(part, dtype=torch.float32) for part in state)
+        return hidden.to(policy.device), cell.to(policy.device)
+
+
+def rows_of(observations: Observation, at: Any) -> Observation:
+    """The rows `at` of an array, or of every array of a dict."""
+    if isinstance(observations, Mapping):
+        return {key: array[at] for key, array in observations.items()}
+    return observations[at]
