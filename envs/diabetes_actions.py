@@ -1,0 +1,79 @@
+"""Actions of the diabetes environment: from [-1, 1] to the constants of the bolus calculator."""
+
+from __future__ import annotations
+
+import numpy as np
+from gymnasium.error import InvalidAction
+from numpy.typing import ArrayLike
+
+from .checks import check_range
+from .streams import FloatArray
+
+_ROUNDING = 1e-6  # single precision puts a clipped action this far outside
+
+
+class Dosing:
+    """The ranges of CR and CF, both positive.
+
+    Parameters
+    ----------
+    cr_range, cf_range
+        Limits of CR (grams a unit) and CF (mg/dL a unit).
+    """
+
+    def __init__(self, cr_range: tuple[float, float], cf_range: tuple[float, float]) -> None:
+        limits = check_range("cr_range", cr_range), check_range("cf_range", cf_range)
+        self.ranges = np.array(limits)
+        for name, (low, _) in zip(("cr_range", "cf_range"), limits, strict=True):
+            if low <= 0:
+                raise ValueError(f"`{name}` must be positive, got {low:g} as its lower end.")
+
+    def ratios(self, actions: FloatArray) -> FloatArray:
+        """CR and CF of actions in [-1, 1], (n, 2)."""
+        low, high = self.ranges.T
+        return np.asarray(low + 0.5 * (actions + 1.0) * (high - low))
+
+    def action(self, cr: float, cf: float) -> FloatArray:
+        """The action that means CR and CF, (2,).
+
+        Raises
+        ------
+        ValueError
+            If one is outside its range.
+        """
+        low, high = self.ranges.T
+        values = np.array([cr, cf], dtype=np.float64)
+        for name, value, a, b in zip(("cr", "cf"), values, low, high, strict=True):
+            if not a <= value <= b:
+                raise ValueError(
+                    f"`{name}` must be in [{a:g}, {b:g}], got {value:g}. The limits are the "
+                    f"environment's `{name}_range`."
+                )
+        return np.asarray(2.0 * (values - low) / (high - low) - 1.0)
+
+
+def check_actions(actions: ArrayLike, n: int, clip: bool) -> FloatArray:
+    """`actions` as numbers in [-1, 1] of shape (n, 2), clipped if asked for.
+
+    Raises
+    ------
+    gymnasium.error.InvalidAction
+        If the shape differs, or an entry is not finite, or outside and not to be clipped.
+    """
+    array = np.asarray(actions)
+    if array.shape != (n, 2) or array.dtype.kind not in "fiu":
+        raise InvalidAction(
+            "an action must be two numbers, for CR and CF, so `actions` of shape "
+            f"{(n, 2)}; got {array.dtype} of shape {array.shape}."
+        )
+    array = array.astype(np.float64)
+    if not np.isfinite(array).all():
+        row = int(np.argwhere(~np.isfinite(array))[0, 0])
+        raise InvalidAction(f"an action must be finite, got {array[row]} in row {row}.")
+    if not clip and (abs(array) > 1.0 + _ROUNDING).any():
+        row = int(np.argwhere(abs(array) > 1.0 + _ROUNDING)[0, 0])
+        raise InvalidAction(
+            f"an action must lie in [-1, 1], which spans the ranges of CR and CF; got {array[row]} "
+            f"in row {row}. Clip it, or make the environment with clip_actions=True."
+        )
+    return np.asarray(np.clip(array, -1.0, 1.0))

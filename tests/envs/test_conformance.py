@@ -1,0 +1,162 @@
+"""What every registered environment owes to Gymnasium and stable-baselines3."""
+
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from gymnasium.utils.env_checker import check_env as gymnasium_check
+from stable_baselines3.common.env_checker import check_env as sb3_check
+from stable_baselines3.common.vec_env import DummyVecEnv
+
+import ove_sb3.envs as envs
+
+IDS = ["ove_sb3/Gridworld-v0", "ove_sb3/Recommender-v0", "ove_sb3/Diabetes-v0"]
+VEC = {
+    "ove_sb3/Gridworld-v0": envs.GridworldVecEnv,
+    "ove_sb3/Recommender-v0": envs.RecommenderVecEnv,
+    "ove_sb3/Diabetes-v0": envs.DiabetesVecEnv,
+}
+
+
+@pytest.mark.parametrize("env_id", IDS)
+@pytest.mark.parametrize("render_mode", [None, "ansi", "rgb_array"])
+def test_passes_both_checkers(env_id: str, render_mode: str | None) -> None:
+    env = gym.make(env_id, render_mode=render_mode)
+    gymnasium_check(env.unwrapped)
+    sb3_check(env)
+    sb3_check(env.unwrapped)
+
+
+@pytest.mark.parametrize("env_id", IDS)
+def test_is_found_by_module_and_id(env_id: str) -> None:
+    assert gym.make(f"ove_sb3.envs:{env_id}").unwrapped.spec is not None
+
+
+@pytest.mark.parametrize("env_id", IDS)
+def test_declares_horizon_and_reward_range(env_id: str) -> None:
+    env: Any = gym.make(env_id)
+    assert env.spec.max_episode_steps == env.unwrapped.horizon
+    low, high = env.unwrapped.reward_range
+    rewards = []
+    for seed in range(50):
+        env.reset(seed=seed)
+        env.action_space.seed(seed)
+        for _ in range(env.unwrapped.horizon):
+            _, reward, terminated, truncated, _ = env.step(env.action_space.sample())
+            rewards.append(reward)
+            if terminated or truncated:
+                break
+        assert terminated or truncated
+    assert low <= min(rewards) <= max(rewards) <= high
+    assert len(set(rewards)) > 1
+
+
+@pytest.mark.parametrize("env_id", IDS)
+def test_seed_and_key_replay_the_episode(env_id: str) -> None:
+    env: Any = gym.make(env_id).unwrapped
+    action = env.action_space.sample()
+
+    def episode(**how: Any) -> tuple[Any, ...]:
+        first, info = env.reset(**how)
+        steps = []
+        for _ in range(env.horizon):
+            observation, reward, terminated, truncated, _ = env.step(action)
+            steps.append((float(np.sum(observation)), reward))
+            if terminated or truncated:
+                break
+        return info["key"], float(np.sum(first)), steps
+
+    seeded = episode(seed=7)
+    following = episode()
+    assert episode(seed=7) == seeded
+    assert following[0] != seeded[0]
+    assert episode(options={"key": following[0]}) == following
+
+
+@pytest.mark.parametrize("env_id", IDS)
+def test_step_needs_a_running_episode(env_id: str) -> None:
+    env: Any = gym.make(env_id).unwrapped
+    with pytest.raises(gym.error.ResetNeeded, match="reset"):
+        env.step(env.action_space.sample())
+    env.reset(seed=0)
+    for _ in range(env.horizon):
+        _, _, terminated, truncated, _ = env.step(env.action_space.sample())
+        if terminated or truncated:
+            break
+    with pytest.raises(gym.error.ResetNeeded, match="reset"):
+        env.step(env.action_space.sample())
+
+
+@pytest.mark.parametrize("env_id", IDS)
+def test_unknown_render_mode(env_id: str) -> None:
+    env: Any = gym.make(env_id).unwrapped
+    with pytest.raises(ValueError, match="render_mode"):
+        type(env)(render_mode="human")
+
+
+@pytest.mark.parametrize("env_id", IDS)
+def test_render_before_reset_and_after_the_end(env_id: str) -> None:
+    for mode, kind in (("ansi", str), ("rgb_array", np.ndarray)):
+        env: Any = gym.make(env_id, render_mode=mode).unwrapped
+        empty: Any = env.render()
+        env.reset(seed=0)
+        env.step(env.action_space.sample())
+        after: Any = env.render()
+        assert type(empty) is type(after) is kind
+        assert not np.array_equal(empty, after)
+        if mode == "rgb_array":
+            picture = np.asarray(after)
+            assert picture.dtype == np.uint8
+            assert picture.shape[2:] == (3,)
+
+
+@pytest.mark.parametrize("env_id", IDS)
+def test_batched_environment_equals_dummy_vec_env(env_id: str) -> None:
+    n, steps = 5, 130  # more episodes than keys drawn ahead for the one-step environments
+    single: Any = DummyVecEnv([lambda: gym.make(env_id) for _ in range(n)])
+    batched = VEC[env_id](n)
+    single.seed(11)
+    batched.seed(11)
+    np.testing.assert_array_equal(single.reset(), batched.reset())
+    assert [i["key"] for i in single.reset_infos] == [i["key"] for i in batched.reset_infos]
+    single.action_space.seed(3)
+    ended = 0
+    for _ in range(steps):
+        actions = np.array([single.action_space.sample() for _ in range(n)])
+        expected, found = single.step(actions), batched.step(actions)
+        np.testing.assert_array_equal(expected[0], found[0])
+        np.testing.assert_array_equal(expected[1].astype(np.float32), found[1].astype(np.float32))
+        np.testing.assert_array_equal(expected[2], found[2])
+        for one, other in zip(expected[3], found[3], strict=True):
+            assert one.get("TimeLimit.truncated", False) == other.get("TimeLimit.truncated", False)
+            assert ("terminal_observation" in one) == ("terminal_observation" in other)
+            if "terminal_observation" in one:
+                ended += 1
+                np.testing.assert_array_equal(
+                    one["terminal_observation"], other["terminal_observation"]
+                )
+    assert ended > n
+
+
+@pytest.mark.parametrize("env_id", IDS)
+def test_batched_environment_manners(env_id: str) -> None:
+    venv = VEC[env_id](3)
+    with pytest.raises(gym.error.ResetNeeded, match="reset"):
+        venv.step(np.array([venv.action_space.sample() for _ in range(3)]))
+    assert venv.get_attr("reward_range") == [venv.env.reward_range] * 3
+    assert venv.get_attr("horizon", indices=[0, 2]) == [venv.env.horizon] * 2
+    assert venv.env_is_wrapped(gym.Wrapper) == [False] * 3
+    with pytest.raises(NotImplementedError, match="share one environment"):
+        venv.set_attr("horizon", 3)
+    with pytest.raises(ValueError, match="num_envs"):
+        VEC[env_id](0)
+    venv.reset()
+    with pytest.raises(gym.error.InvalidAction, match="shape"):
+        venv.step(np.array([venv.action_space.sample() for _ in range(4)]))
+    venv.close()
+
+
+def test_module_loads_vectorised_classes_on_first_use() -> None:
+    with pytest.raises(AttributeError, match="Chess"):
+        _ = envs.ChessVecEnv

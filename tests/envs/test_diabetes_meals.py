@@ -1,0 +1,70 @@
+from datetime import datetime
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.stats import binom, ks_2samp
+
+from ove_sb3.envs.diabetes_meals import draw_meals
+from ove_sb3.envs.simglucose_package import load_simulator
+from ove_sb3.envs.streams import draw_keys
+
+WINDOWS = [(5, 9), (9, 10), (10, 14), (14, 16), (16, 20), (20, 23)]
+PROBABILITY = [0.95, 0.3, 0.95, 0.3, 0.95, 0.3]
+
+
+@pytest.fixture(scope="module")
+def theirs() -> list[tuple[Any, Any]]:
+    """Times and amounts of 1,500 days of simglucose's own generator."""
+    scenario = load_simulator().random_scenario(datetime(2018, 1, 1), seed=0)
+    days = [scenario.create_scenario()["meal"] for _ in range(1_500)]
+    return [(np.array(day["time"]), np.array(day["amount"])) for day in days]
+
+
+@pytest.fixture(scope="module")
+def ours() -> list[tuple[Any, Any]]:
+    meals = draw_meals(draw_keys(np.random.default_rng(1), 20_000))
+    return [(m[m >= 0], g[m >= 0]) for m, g in zip(meals.minutes, meals.grams, strict=True)]
+
+
+def test_number_and_carbohydrates_of_the_day(theirs: Any, ours: Any) -> None:
+    numbers = [[len(times) for times, _ in days] for days in (theirs, ours)]
+    carbohydrates = [[grams.sum() for _, grams in days] for days in (theirs, ours)]
+    assert ks_2samp(*numbers).pvalue > 1e-3
+    assert ks_2samp(*carbohydrates).pvalue > 1e-3
+
+
+@pytest.mark.parametrize("window", WINDOWS)
+def test_times_and_amounts_in_each_window(window: tuple[int, int], theirs: Any, ours: Any) -> None:
+    samples = []
+    for days in (theirs, ours):
+        inside = [(t > 60 * window[0]) & (t < 60 * window[1]) for t, _ in days]
+        times = np.concatenate([t[i] for (t, _), i in zip(days, inside, strict=True)])
+        grams = np.concatenate([g[i] for (_, g), i in zip(days, inside, strict=True)])
+        samples.append((times, grams))
+    assert len(samples[0][0]) > 300
+    for a, b in zip(*samples, strict=True):
+        assert ks_2samp(a, b).pvalue > 1e-3
+
+
+def test_each_meal_is_taken_with_its_probability() -> None:
+    n = 100_000
+    taken = (draw_meals(draw_keys(np.random.default_rng(2), n)).minutes >= 0).sum(axis=0)
+    # A clash of minutes drops a meal now and then: at most one in a thousand.
+    for count, p in zip(taken, PROBABILITY, strict=True):
+        assert binom.ppf(1e-4, n, p) - n / 1_000 <= count <= binom.isf(1e-4, n, p)
+
+
+def test_no_two_meals_in_a_minute_and_the_first_is_kept() -> None:
+    keys = draw_keys(np.random.default_rng(3), 200_000)
+    meals = draw_meals(keys)
+    for i in range(6):
+        for j in range(i + 1, 6):
+            both = (meals.minutes[:, i] >= 0) & (meals.minutes[:, j] >= 0)
+            assert (meals.minutes[both, i] != meals.minutes[both, j]).all()
+    # Breakfast and the snack after it may both fall on 9:00: breakfast is never dropped for it.
+    share = (meals.minutes[:, 0] >= 0).mean()
+    assert abs(share - 0.95) <= 4 * np.sqrt(0.95 * 0.05 / 200_000)
+    assert (meals.grams[meals.minutes < 0] == 0).all()
+    assert (meals.grams >= 0).all()
+    assert meals.minutes.max() <= 1_380
