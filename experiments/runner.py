@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from joblib import Parallel, delayed
 from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
 from tqdm import tqdm
 
 from .domains import make_domain
@@ -197,4 +198,8 @@ def run_tasks(
 
 
 def _compute(function: Callable[..., Any], task: tuple[Any, ...], path: Path) -> None:
-    write_json(path, function(*task))
+    # Linear algebra in several threads adds up in another order: the last digits would depend on
+    # the number of cores that each process has to itself.
+    with threadpool_limits(limits=1):
+        result = function(*task)
+    write_json(path, result)
