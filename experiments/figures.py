@@ -119,6 +119,7 @@ def figure_b(result: StudyResult) -> Figure:
     right.set_title("error", fontsize=11)
     for axes in (left, right):
         _count_axis(axes, result)
+    right.tick_params(axis="x", labelsize=9)
     figure.suptitle(f"{result.study.title}: {result.sizes.n_trials} trials", fontsize=13)
     figure.legend(*left.get_legend_handles_labels(), loc="outside lower center", ncols=4)
     return figure
@@ -172,6 +173,8 @@ def _bound_lines(axes: Axes, result: StudyResult, rows: list[Row]) -> None:
     truth = result.truth.variance
     for name, looks in _BOUND_LOOKS.items():
         mine = [row for row in rows if row["bounds"] == name]
+        if name == "betting_ratio" and _same_widths(mine, rows):
+            continue  # the bound on the weights of long episodes is too large to be of use
         for side in ("upper", "lower") if mine else ():
             middle = np.array([row[side] for row in mine])
             error = np.array([row[f"{side}_se"] for row in mine])
@@ -196,6 +199,12 @@ def _bound_lines(axes: Axes, result: StudyResult, rows: list[Row]) -> None:
         "bounds and estimates, mean over the trials (shaded: standard error)", fontsize=11
     )
     _count_axis(axes, result)
+
+
+def _same_widths(mine: list[Row], rows: list[Row]) -> bool:
+    """Whether these bounds are those of ``"betting"``."""
+    plain = [row["width"] for row in rows if row["bounds"] == "betting"]
+    return bool(mine) and bool(np.allclose([row["width"] for row in mine], plain, rtol=1e-3))
 
 
 def _variance_axis(axes: Axes, truth: float) -> None:
