@@ -17,6 +17,7 @@ def run(
     full: bool = False,
     trials: int | None = None,
     n: Sequence[int] | None = None,
+    truth: int | None = None,
     jobs: int = 2,
     out: str | Path = "results",
     seed: int = 0,
@@ -32,6 +33,8 @@ def run(
         100 trials of up to 31,622 trajectories, instead of 20 of up to 3,162.
     trials, n
         Number of trials and numbers of trajectories, in place of those.
+    truth
+        On-policy episodes behind the true variance of diabetes, in place of a million.
     jobs
         Number of processes. The results do not depend on it.
     out
@@ -44,7 +47,7 @@ def run(
     from . import figures, tables
     from .runner import run_study
 
-    sizes = choose_sizes(full=full, trials=trials, n=n)
+    sizes = choose_sizes(full=full, trials=trials, n=n, truth=truth)
     for study in studies_of(domain):
         result = run_study(study, sizes, out=Path(out), seed=seed, jobs=jobs, progress=progress)
         folder = Path(out) / study.name
@@ -54,13 +57,19 @@ def run(
     print(f"Tables and figures are in {out}/.")
 
 
-def choose_sizes(*, full: bool, trials: int | None, n: Sequence[int] | None) -> Sizes:
+def choose_sizes(
+    *, full: bool, trials: int | None, n: Sequence[int] | None, truth: int | None = None
+) -> Sizes:
     """The quick or the full sizes, with what was asked for in place."""
     sizes = FULL if full else QUICK
     if trials is not None:
         if trials < 1:
             raise ValueError(f"`trials` must be at least 1, got {trials}.")
         sizes = dataclasses.replace(sizes, n_trials=trials)
+    if truth is not None:
+        if truth < 1:
+            raise ValueError(f"`truth` must be a number of episodes of at least 1, got {truth}.")
+        sizes = dataclasses.replace(sizes, truth_episodes=truth)
     if n is not None:
         if not n or min(n) < 2:
             raise ValueError(f"`n` must be numbers of trajectories of at least 2, got {list(n)}.")
@@ -80,6 +89,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--trials", type=int, help="independent repetitions (20; 100 if full)")
     parser.add_argument("--n", type=int, nargs="+", help="numbers of trajectories")
+    parser.add_argument(
+        "--truth", type=int, help="on-policy episodes behind the truth of diabetes (1000000)"
+    )
     parser.add_argument("--jobs", type=int, default=2, help="processes (default: 2)")
     parser.add_argument("--out", default="results", help="folder of the results (default: results)")
     parser.add_argument("--seed", type=int, default=0, help="of everything random (default: 0)")
@@ -88,7 +100,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if options.jobs < 1:
         parser.error(f"--jobs must be at least 1, got {options.jobs}")
     try:
-        choose_sizes(full=options.full, trials=options.trials, n=options.n)
+        choose_sizes(full=options.full, trials=options.trials, n=options.n, truth=options.truth)
     except ValueError as error:
         parser.error(str(error))
     try:
@@ -97,6 +109,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             full=options.full,
             trials=options.trials,
             n=options.n,
+            truth=options.truth,
             jobs=options.jobs,
             out=options.out,
             seed=options.seed,

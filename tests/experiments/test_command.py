@@ -29,7 +29,15 @@ def test_the_command_prints_and_writes_everything(
 
 
 @pytest.mark.parametrize(
-    "arguments", [["nowhere"], ["--trials", "0"], ["--n", "1"], ["--jobs", "0"], ["--n", "many"]]
+    "arguments",
+    [
+        ["nowhere"],
+        ["--trials", "0"],
+        ["--n", "1"],
+        ["--jobs", "0"],
+        ["--truth", "0"],
+        ["--n", "many"],
+    ],
 )
 def test_bad_arguments_are_refused(
     arguments: list[str], capsys: pytest.CaptureFixture[str]
