@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: setup test test-slow test-browser pictures lint bench clean
+.PHONY: setup test test-slow test-browser pictures lint bench reproduce reproduce-full clean
 
 setup: $(READY)
 
@@ -36,6 +36,13 @@ pictures: setup
 
 bench: setup
 	$(BIN)/python -m benchmarks
+
+# The paper's experiments: a quick run, and the size of the paper. Both go on where they were stopped.
+reproduce: setup
+	$(BIN)/python -m ove_sb3.experiments
+
+reproduce-full: setup
+	$(BIN)/python -m ove_sb3.experiments --full
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache

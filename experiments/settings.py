@@ -1,0 +1,297 @@
+"""What is run: the studies, the estimators and intervals compared, and the sizes of a run.
+
+Everything here is data. A run saves its settings beside its results.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+DOMAINS = ("gridworld", "recommender", "diabetes")
+
+
+@dataclass(frozen=True)
+class Training:
+    """How A2C is trained to find the evaluation policy.
+
+    Attributes
+    ----------
+    total_timesteps, n_envs, n_steps
+        Length of the training, number of parallel environments, steps of each between updates.
+    learning_rate, entropy, gamma
+        As in stable-baselines3's ``A2C``. The weight of the entropy keeps the policy near-optimal
+        rather than deterministic.
+    sd
+        For continuous actions: the fixed standard deviation, in units of actions in [-1, 1].
+    """
+
+    total_timesteps: int
+    n_envs: int
+    n_steps: int
+    learning_rate: float
+    entropy: float = 0.0
+    gamma: float = 1.0
+    sd: float | None = None
+
+
+@dataclass(frozen=True)
+class Study:
+    """One panel of the paper's figures.
+
+    Attributes
+    ----------
+    name, domain, title
+        Folder of the results, environment, and heading of the figures.
+    unit
+        Unit of the variance.
+    gamma, horizon, reward_range, return_range
+        What the intervals are told of the return.
+    env
+        Options of the environment, where they differ from its defaults.
+    mixing
+        alpha of the behavior, ``alpha pi + (1 - alpha) random``.
+    random
+        The random part: ``"uniform"`` over the actions; or, for Gaussian policies, the mean at the
+        ``"midpoint"`` of the ranges or at the paper's literal ``"half_range"`` (max - min)/2.
+    max_ratio
+        Known bound on the ratio of a step, 1/alpha for a mixture of probabilities; None if there is
+        none.
+    delta
+        Failure probability of each bound (a two-sided interval spends twice that), as in the paper.
+    training
+        How the evaluation policy is found; None if `candidate` is given.
+    candidate
+        Action probabilities given in advance.
+    """
+
+    name: str
+    domain: str
+    title: str
+    unit: str
+    gamma: float
+    horizon: int
+    reward_range: tuple[float, float]
+    random: str
+    max_ratio: float | None
+    training: Training | None
+    candidate: tuple[float, ...] | None = None
+    return_range: tuple[float, float] | None = None
+    env: dict[str, Any] = field(default_factory=dict)
+    mixing: float = 0.5
+    delta: float = 0.05
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """How much is run.
+
+    Attributes
+    ----------
+    n_trials
+        Independent repetitions.
+    n_grid
+        Numbers of trajectories, increasing. A trial is one log that grows: it is looked at when
+        it has each of these lengths.
+    truth_episodes
+        On-policy episodes behind the true variance, where no exact one is known.
+    """
+
+    n_trials: int
+    n_grid: tuple[int, ...]
+    truth_episodes: int
+
+
+@dataclass(frozen=True)
+class Estimator:
+    """An estimator of the variance: its label, and the arguments of `estimate_variance`."""
+
+    label: str
+    options: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """A pair of bounds: its label, and the arguments of `variance_interval`.
+
+    `knows_ratio` adds the study's `max_ratio`; where it has none, the bounds are left out.
+    """
+
+    label: str
+    guaranteed: bool
+    options: dict[str, Any] = field(default_factory=dict)
+    knows_ratio: bool = False
+
+
+ESTIMATORS = {
+    "naive_is": Estimator("naive σ²!!", {"estimator": "naive_is"}),
+    "naive_plugin": Estimator("naive σ²!", {"estimator": "naive_plugin"}),
+    "is": Estimator("paper, without CDIS", {"estimator": "is"}),
+    "cdis": Estimator("paper, with CDIS", {"estimator": "cdis"}),
+    "pair": Estimator("pair (ours)", {"estimator": "pair"}),
+    "pair_cdis": Estimator("pair_cdis (ours)", {"estimator": "pair_cdis"}),
+    "crossfit": Estimator("crossfit (ours)", {"estimator": "crossfit"}),
+}
+
+BOUNDS = {
+    "paper": Bounds("CI (paper)", True, {"method": "paper"}),
+    "bootstrap": Bounds(
+        "Bootstrap (paper)",
+        False,
+        {"method": "bootstrap", "estimator": "cdis", "n_resamples": 1000},
+    ),
+    "betting": Bounds("betting (ours)", True, {"method": "betting"}),
+    "betting_ratio": Bounds(
+        "betting, ratio bound known (ours)", True, {"method": "betting"}, knows_ratio=True
+    ),
+    "bootstrap_crossfit": Bounds(
+        "bootstrap of crossfit (ours)",
+        False,
+        {"method": "bootstrap", "estimator": "crossfit", "n_resamples": 1000},
+    ),
+}
+
+_GRIDWORLD_HORIZON = 25
+
+#: The "standard" 4 x 4 gridworld of the textbook (Sutton and Barto): every move costs 1.
+GRIDWORLD = Study(
+    name="gridworld",
+    domain="gridworld",
+    title="Gridworld (4 × 4, every move costs 1)",
+    unit="moves²",
+    gamma=1.0,
+    horizon=_GRIDWORLD_HORIZON,
+    reward_range=(-1.0, 0.0),
+    env={"step_reward": -1.0, "goal_reward": -1.0, "horizon": _GRIDWORLD_HORIZON},
+    random="uniform",
+    max_ratio=2.0,
+    training=Training(
+        total_timesteps=300_000, n_envs=32, n_steps=8, learning_rate=3e-3, entropy=0.1
+    ),
+)
+
+#: The same grid with a reward at the goal, as registered in `ove_sb3.envs`.
+GRIDWORLD_GOAL = Study(
+    name="gridworld_goal",
+    domain="gridworld",
+    title="Gridworld (4 × 4, goal +1, other moves −0.1)",
+    unit="return²",
+    gamma=0.95,
+    horizon=_GRIDWORLD_HORIZON,
+    reward_range=(-0.1, 1.0),
+    # The goal ends the episode, so that its reward comes once.
+    return_range=(-0.1 * (1 - 0.95**_GRIDWORLD_HORIZON) / 0.05, 1.0),
+    env={"step_reward": -0.1, "goal_reward": 1.0, "horizon": _GRIDWORLD_HORIZON},
+    random="uniform",
+    max_ratio=2.0,
+    training=Training(
+        total_timesteps=300_000, n_envs=32, n_steps=8, learning_rate=3e-3, entropy=0.01, gamma=0.95
+    ),
+)
+
+RECOMMENDER = Study(
+    name="recommender",
+    domain="recommender",
+    title="Recommender (5 items, one step)",
+    unit="interest²",
+    gamma=1.0,
+    horizon=1,
+    reward_range=(0.0, 10.0),
+    random="uniform",
+    max_ratio=2.0,
+    training=Training(
+        total_timesteps=60_000, n_envs=64, n_steps=1, learning_rate=3e-3, entropy=0.6
+    ),
+)
+
+#: Evaluation policy and confidence level of the authors' later public code. Each of their bounds
+#: fails with probability 0.05/8.
+RECOMMENDER_AUTHORS = Study(
+    name="recommender_authors",
+    domain="recommender",
+    title="Recommender, the authors' policy and level",
+    unit="interest²",
+    gamma=1.0,
+    horizon=1,
+    reward_range=(0.0, 10.0),
+    random="uniform",
+    max_ratio=2.0,
+    training=None,
+    candidate=(0.00495, 0.99102, 0.00014, 0.00308, 0.00081),
+    delta=0.05 / 8,
+)
+
+_DIABETES_TRAINING = Training(
+    total_timesteps=51_200, n_envs=256, n_steps=1, learning_rate=1e-2, sd=0.3
+)
+
+DIABETES = Study(
+    name="diabetes",
+    domain="diabetes",
+    title="Diabetes (one day; random mean: midpoint)",
+    unit="return²",
+    gamma=1.0,
+    horizon=1,
+    reward_range=(-1.0, 0.2),
+    env={"clip_actions": True},
+    random="midpoint",
+    max_ratio=None,
+    training=_DIABETES_TRAINING,
+)
+
+DIABETES_HALF_RANGE = Study(
+    name="diabetes_half_range",
+    domain="diabetes",
+    title="Diabetes (one day; random mean: half-range, as printed)",
+    unit="return²",
+    gamma=1.0,
+    horizon=1,
+    reward_range=(-1.0, 0.2),
+    env={"clip_actions": True},
+    random="half_range",
+    max_ratio=None,
+    training=_DIABETES_TRAINING,
+)
+
+STUDIES = {
+    study.name: study
+    for study in (
+        GRIDWORLD,
+        GRIDWORLD_GOAL,
+        RECOMMENDER,
+        RECOMMENDER_AUTHORS,
+        DIABETES,
+        DIABETES_HALF_RANGE,
+    )
+}
+
+FULL_GRID = (100, 316, 1000, 3162, 10_000, 31_622)
+FULL = Sizes(n_trials=100, n_grid=FULL_GRID, truth_episodes=1_000_000)
+QUICK = Sizes(n_trials=20, n_grid=FULL_GRID[:4], truth_episodes=1_000_000)
+
+
+def studies_of(domain: str) -> tuple[Study, ...]:
+    """The studies of a domain, or of all of them for ``"all"``.
+
+    Raises
+    ------
+    ValueError
+        If there is no such domain.
+    """
+    if domain != "all" and domain not in DOMAINS:
+        raise ValueError(f"`domain` must be one of {', '.join(DOMAINS)} or all, got {domain!r}.")
+    return tuple(study for study in STUDIES.values() if domain in ("all", study.domain))
+
+
+def bounds_of(study: Study) -> dict[str, Bounds]:
+    """The bounds that can be computed in a study."""
+    return {
+        name: bounds
+        for name, bounds in BOUNDS.items()
+        if not bounds.knows_ratio or study.max_ratio is not None
+    }
+
+
+def as_plain(settings: Study | Sizes | Training) -> dict[str, Any]:
+    """Settings as plain values, ready for JSON."""
+    return asdict(settings)

@@ -1,0 +1,79 @@
+"""Results on disk: written whole or not at all, and never mixed between settings or versions."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import platform
+from collections.abc import Mapping
+from functools import cache
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import ove_sb3
+import ove_sb3.core
+import ove_sb3.envs
+
+_PACKAGES = ("numpy", "scipy", "numba", "gymnasium", "stable-baselines3", "torch", "simglucose")
+
+
+def write_json(path: Path, content: Any) -> None:
+    """Write `content` so that a reader, or a run after a crash, sees all of it or nothing."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_name(f".{path.name}.{os.getpid()}")
+    with partial.open("w", encoding="utf-8") as file:
+        json.dump(content, file, indent=1, allow_nan=False)
+        file.flush()
+        os.fsync(file.fileno())
+    partial.replace(path)
+
+
+def read_json(path: Path) -> Any:
+    """What `write_json` wrote."""
+    return json.loads(path.read_text(encoding="utf-8"))
+
+
+def fingerprint(content: Mapping[str, Any], sources: tuple[str, ...]) -> str:
+    """A short name for settings together with the code that computes the results.
+
+    Parameters
+    ----------
+    content
+        The settings, ready for JSON.
+    sources
+        The folders (``"core"``, ``"envs"``) and modules of this package that the results depend on.
+    """
+    code = {name: _digest(name) for name in sources}
+    text = json.dumps({"settings": content, "code": code}, sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
+@cache
+def _digest(source: str) -> str:
+    """A digest of the source files of a folder or module."""
+    folders = {
+        "core": Path(ove_sb3.core.__file__).parent,
+        "envs": Path(ove_sb3.envs.__file__).parent,
+    }
+    if source in folders:
+        paths = sorted(path for path in folders[source].glob("*.py") if "render" not in path.name)
+    else:
+        paths = [Path(__file__).with_name(f"{source}.py")]
+    digest = hashlib.sha256()
+    for path in paths:
+        digest.update(path.name.encode())
+        digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
+def versions() -> dict[str, str]:
+    """Versions of Python and of the packages that the results depend on."""
+    found = {"python": platform.python_version(), "ove-sb3": ove_sb3.__version__}
+    for package in _PACKAGES:
+        try:
+            found[package] = metadata.version(package)
+        except metadata.PackageNotFoundError:
+            found[package] = "not installed"
+    return found

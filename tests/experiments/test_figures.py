@@ -1,0 +1,66 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from matplotlib.image import imread
+
+from ove_sb3.experiments import figures
+from ove_sb3.experiments.runner import StudyResult, run_study
+
+from .small import BANDIT, SIZES, known_result
+
+
+@pytest.fixture(scope="module")
+def result(tmp_path_factory: pytest.TempPathFactory) -> StudyResult:
+    return run_study(BANDIT, SIZES, out=tmp_path_factory.mktemp("out"), progress=False)
+
+
+def test_figures_are_written(result: StudyResult, tmp_path: Path) -> None:
+    paths = figures.save(result, tmp_path)
+    assert [path.name for path in paths] == ["figure_a.png", "figure_b.png"]
+    for path in paths:
+        image = imread(path)
+        assert image.shape[0] > 500
+        assert image.shape[1] > 1000
+        assert image[..., :3].std() > 0.05  # something is drawn
+
+
+def test_a_single_n_can_be_drawn(tmp_path: Path) -> None:
+    assert len(figures.save(known_result(), tmp_path)) == 2
+
+
+def test_bars_are_the_failure_rates() -> None:
+    top = figures.figure_a(known_result()).axes[0]
+    bars = {
+        c.get_label(): c.patches[0].get_height() for c in top.containers if hasattr(c, "patches")
+    }
+    expected = {"CI +": 0.0, "CI −": 0.0, "Bootstrap +": 0.25, "Bootstrap −": 0.5}
+    assert {name: bars[name] for name in expected} == expected
+    assert any("δ = 0.05" in str(line.get_label()) for line in top.lines)
+
+
+@pytest.mark.parametrize("draw", [figures.figure_a, figures.figure_b])
+def test_labels_are_there_and_nothing_overlaps(
+    draw: Callable[[StudyResult], Figure], result: StudyResult
+) -> None:
+    figure = draw(result)
+    FigureCanvasAgg(figure)
+    figure.draw_without_rendering()
+    legends = [a.get_legend() for a in figure.axes if a.get_legend()] + figure.legends
+    boxes = [legend.get_window_extent() for legend in legends if legend is not None]
+    panels = [axes.get_window_extent() for axes in figure.axes]
+    assert boxes
+    for box in boxes:
+        assert not any(box.overlaps(panel) for panel in panels)
+        assert box.x0 >= 0
+        assert box.y0 >= 0
+        assert box.x1 <= figure.bbox.x1
+    for axes in figure.axes:
+        assert axes.get_ylabel()
+    assert figure.axes[-1].get_xlabel() == "number of trajectories n"
+    if draw is figures.figure_b:
+        assert result.study.unit in figure.axes[0].get_ylabel()
