@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: setup test test-slow lint bench clean
+.PHONY: setup test test-slow lint bench bench-peers clean
 
 setup: $(READY)
 
@@ -28,5 +28,8 @@ test-slow: setup
 bench: setup
 	$(BIN)/python -m benchmarks
 
+bench-peers: setup
+	$(BIN)/python -m benchmarks.peers
+
 clean:
-	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache
+	rm -rf $(VENV) .peers build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache

@@ -1,0 +1,56 @@
+"""Run one method on stored logs, in the environment of its peer, and write what happened as JSON.
+
+``python -m benchmarks.peers.worker MODULE METHOD CPU_SECONDS OUTPUT LOG.npz ...``
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import resource
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from benchmarks.peers.protocol import Log, Method, finite_or_none, read_logs
+
+
+def run_cell(method: Method, path: Path, cpu_seconds: float) -> dict[str, Any]:
+    """All trials of one file, until the CPU time allowed is used up."""
+    answers, times = [], []
+    for log in read_logs(path):
+        start = time.process_time()
+        answer = method.run(log)
+        times.append(time.process_time() - start)
+        answers.append([finite_or_none(x) for x in (answer.estimate, answer.lower, answer.upper)])
+        if sum(times) > cpu_seconds:
+            break
+    return {"answers": answers, "times": times}
+
+
+def peak_memory() -> float:
+    """Largest resident memory of this process so far, in MB."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+def warm_up(method: Method, log: Log) -> None:
+    """One call that is not timed: compilation and lazy imports."""
+    method.run(log)
+
+
+def main(arguments: list[str]) -> None:
+    module, name, cpu_seconds, output, *paths = arguments
+    method = importlib.import_module(f"benchmarks.peers.methods.{module}").METHODS[name]
+    libraries = peak_memory()
+    warm_up(method, next(read_logs(Path(paths[0]))))
+    cells = {}
+    for path in map(Path, paths):
+        cells[path.stem] = run_cell(method, path, float(cpu_seconds))
+        cells[path.stem]["memory"] = peak_memory()
+    result = {"lines": method.lines, "libraries": libraries, "cells": cells}
+    Path(output).write_text(json.dumps(result))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
