@@ -15,9 +15,9 @@ from .harness import BEDS, Result, run, tables, write_data
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.peers", description=__doc__)
-    parser.add_argument("--trials", type=int, default=200, help="data sets of each bed and n")
-    parser.add_argument("--sizes", type=int, nargs="+", default=[100, 1000, 10_000])
-    parser.add_argument("--cpu-seconds", type=float, default=15.0, help="a method, bed and n")
+    parser.add_argument("--trials", type=int, default=100, help="data sets of each bed and n")
+    parser.add_argument("--sizes", type=int, nargs="+", default=[100, 1000])
+    parser.add_argument("--cpu-seconds", type=float, default=3.0, help="a method, bed and n")
     parser.add_argument("--peers", nargs="+", choices=ENVIRONMENTS, default=list(ENVIRONMENTS))
     parser.add_argument("--folder", type=Path, default=Path(".peers"), help="of environments")
     options = parser.parse_args()

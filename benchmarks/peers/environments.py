@@ -113,12 +113,14 @@ def build(name: str, environment: Environment, folder: Path) -> Path:
 def _install_modules(pip: list[str], source: str, target: Path) -> None:
     """Take the Python modules of a source distribution as they are, without building it."""
     with tempfile.TemporaryDirectory() as scratch:
-        options = ["--no-deps", "--no-binary", ":all:", "--dest", scratch]
+        # Of this package only: what prepares its metadata may come as wheels.
+        package = source.partition("==")[0]
+        options = ["--no-deps", "--no-binary", package, "--dest", scratch]
         _call([*pip, "download", *options, source])
         with tarfile.open(next(Path(scratch).glob("*.tar.gz"))) as archive:
             archive.extractall(scratch, filter="data")
-        for package in Path(scratch).glob("*/src/*/"):
-            shutil.copytree(package, target / package.name, dirs_exist_ok=True)
+        for found in Path(scratch).glob("*/src/*/"):
+            shutil.copytree(found, target / found.name, dirs_exist_ok=True)
 
 
 def _site_packages(python: Path) -> Path:

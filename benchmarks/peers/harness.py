@@ -134,13 +134,15 @@ def tables(results: Sequence[Result], beds: Sequence[Bed], sizes: Sequence[int])
     header = ["method", *(f"{name}, {n:,}" for name, n in beds_at)]
     parts.append("Root mean square error of the variance estimate, in % of the truth\n")
     parts.append(markdown(header, [_row(r, beds_at, "rmse") for r in results]))
-    parts.append("\nCoverage of the 95% interval / its mean width in units of the true variance\n")
+    parts.append(
+        "\nCoverage of the 95% interval / its mean width in units of the true variance "
+        "(number of data sets)\n"
+    )
     parts.append(markdown(header, [_row(r, beds_at, "interval") for r in results]))
     parts.append("\nCost of one call, estimate and interval\n")
     grid = beds[min(2, len(beds) - 1)].name
     header = ["method", *(f"CPU ms, {grid}, n = {n:,}" for n in sizes)]
     header += [f"peak memory, MB, n = {max(sizes):,}", "of it libraries, MB", "lines to write"]
-    header += [f"trials at n = {max(sizes):,}"]
     parts.append(markdown(header, [_cost_row(r, grid, sizes) for r in results]))
     return "\n".join(parts)
 
@@ -155,25 +157,22 @@ def _row(result: Result, beds_at: Sequence[tuple[str, int]], what: str) -> list[
     cells = [result.cells[key] for key in beds_at]
     if what == "rmse":
         return [_name(result), *(number(cell.rmse, 100.0) for cell in cells)]
-    return [
-        _name(result),
-        *(
-            "-" if cell.coverage is None else f"{cell.coverage:.2f} / {number(cell.width)}"
-            for cell in cells
-        ),
-    ]
+    return [_name(result), *map(_interval, cells)]
+
+
+def _interval(cell: Summary) -> str:
+    if cell.coverage is None:
+        return "-"
+    return f"{cell.coverage:.2f} / {number(cell.width)} ({cell.trials})"
 
 
 def _cost_row(result: Result, bed: str, sizes: Sequence[int]) -> list[str]:
     if result.reason:
-        return [f"{_name(result)} ({result.reason})", *(["-"] * (len(sizes) + 4))]
-    at_most = [cell.trials for (_, n), cell in result.cells.items() if n == max(sizes)]
-    fewest, most = min(at_most), max(at_most)
+        return [f"{_name(result)} ({result.reason})", *(["-"] * (len(sizes) + 3))]
     return [
         _name(result),
         *(number(result.cells[bed, n].seconds, 1000.0) for n in sizes),
         f"{result.memory[max(sizes)]:.0f}",
         f"{result.libraries:.0f}",
         str(result.lines),
-        str(most) if fewest == most else f"{fewest} to {most}",
     ]

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import importlib
 import json
 import resource
@@ -31,12 +32,21 @@ def run_cell(method: Method, path: Path, cpu_seconds: float) -> dict[str, Any]:
 
 def peak_memory() -> float:
     """Largest resident memory of this process so far, in MB."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    try:
+        status = Path("/proc/self/status").read_text()
+    except OSError:
+        # Where there is no /proc; on Linux it would also count the parent's memory.
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    (line,) = (line for line in status.splitlines() if line.startswith("VmHWM:"))
+    return int(line.split()[1]) / 1024
 
 
-def warm_up(method: Method, log: Log) -> None:
-    """One call that is not timed: compilation and lazy imports."""
-    method.run(log)
+def warm_up(method: Method, log: Log, episodes: int = 100) -> None:
+    """One small call that is not timed: compilation and lazy imports."""
+    lengths = log.lengths[:episodes]
+    steps = int(lengths.sum())
+    head = {"log_ratios": log.log_ratios[:steps], "rewards": log.rewards[:steps]}
+    method.run(dataclasses.replace(log, lengths=lengths, **head))
 
 
 def main(arguments: list[str]) -> None:
