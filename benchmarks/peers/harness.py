@@ -120,9 +120,8 @@ def _run_method(
         memory[n] = max(cell["memory"] for cell in result["cells"].values())
         for stem, cell in result["cells"].items():
             truth = float(np.load(data / f"{stem}.npz")["variance"])
-            has_interval = environment.module != "scope_rl_cdf"
             cells[stem.rpartition("-")[0], n] = summarise(
-                cell["answers"], cell["times"], truth, has_interval=has_interval
+                cell["answers"], cell["times"], truth, has_interval=result["interval"]
             )
     return Result(environment.label, method, "", lines, libraries, memory, cells)
 

@@ -69,11 +69,14 @@ class Method:
         What a user has to write, `run` included.
     imports : int
         Lines of imports these need.
+    interval : bool
+        Whether it gives an interval.
     """
 
     run: Callable[[Log], Answer]
     code: tuple[Callable[..., object], ...]
     imports: int
+    interval: bool = True
 
     @property
     def lines(self) -> int:

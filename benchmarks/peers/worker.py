@@ -58,8 +58,8 @@ def main(arguments: list[str]) -> None:
     for path in map(Path, paths):
         cells[path.stem] = run_cell(method, path, float(cpu_seconds))
         cells[path.stem]["memory"] = peak_memory()
-    result = {"lines": method.lines, "libraries": libraries, "cells": cells}
-    Path(output).write_text(json.dumps(result))
+    result = {"lines": method.lines, "interval": method.interval, "libraries": libraries}
+    Path(output).write_text(json.dumps({**result, "cells": cells}))
 
 
 if __name__ == "__main__":
