@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: setup test test-slow test-browser pictures lint bench reproduce reproduce-full clean
+.PHONY: setup test test-slow test-browser pictures lint bench bench-peers reproduce reproduce-full clean
 
 setup: $(READY)
 
@@ -44,6 +44,10 @@ reproduce: setup
 reproduce-full: setup
 	$(BIN)/python -m ove_sb3.experiments --full
 
+# The same questions put to other libraries, each in an environment of its own.
+bench-peers: setup
+	$(BIN)/python -m benchmarks.peers
+
 clean:
-	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache
+	rm -rf $(VENV) .peers build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache
 	find . -name __pycache__ -prune -exec rm -rf {} +

@@ -1,0 +1,36 @@
+"""Build the peers' environments, run all on the same data, print the tables.
+
+``python -m benchmarks.peers [--trials N] [--peers ours scipy ...]``
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+from pathlib import Path
+
+from .environments import ENVIRONMENTS
+from .harness import BEDS, Result, run, tables, write_data
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.peers", description=__doc__)
+    parser.add_argument("--trials", type=int, default=100, help="data sets of each bed and n")
+    parser.add_argument("--sizes", type=int, nargs="+", default=[100, 1000])
+    parser.add_argument("--cpu-seconds", type=float, default=3.0, help="a method, bed and n")
+    parser.add_argument("--peers", nargs="+", choices=ENVIRONMENTS, default=list(ENVIRONMENTS))
+    parser.add_argument("--folder", type=Path, default=Path(".peers"), help="of environments")
+    options = parser.parse_args()
+    results: list[Result] = []
+    with tempfile.TemporaryDirectory() as scratch:
+        write_data(Path(scratch), BEDS, options.sizes, options.trials)
+        for name in options.peers:
+            print(f"running {name} ...", flush=True)
+            results += run(
+                name, ENVIRONMENTS[name], options.folder, Path(scratch), options.cpu_seconds
+            )
+    print(tables(results, BEDS, options.sizes))
+
+
+if __name__ == "__main__":
+    main()

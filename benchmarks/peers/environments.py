@@ -1,0 +1,146 @@
+"""A virtual environment for each peer, with the pins that make it run."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+import tarfile
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class Environment:
+    """What a peer needs.
+
+    Parameters
+    ----------
+    label : str
+        Name and version, for the table.
+    module : str
+        The module of `benchmarks.peers.methods` that runs in it.
+    requirements : tuple of str
+        Installed with their dependencies.
+    bare : tuple of str
+        Installed without their dependencies, which are stale.
+    sources : tuple of str
+        Source distributions of which only the Python modules under ``src/`` are taken.
+    own : bool
+        Runs in the project's own environment.
+    """
+
+    label: str
+    module: str
+    requirements: tuple[str, ...] = ()
+    bare: tuple[str, ...] = ()
+    sources: tuple[str, ...] = ()
+    own: bool = False
+
+
+class InstallationError(Exception):
+    """A peer's environment could not be built; the message says why."""
+
+
+ENVIRONMENTS = {
+    "ours": Environment("ove_sb3", "ours", own=True),
+    "paper": Environment("the paper, numpy", "paper_formulas", ("numpy==2.4.6",)),
+    "scipy": Environment(
+        "scipy.stats.bootstrap 1.17.1", "scipy_bootstrap", ("numpy==2.4.6", "scipy==1.17.1")
+    ),
+    # np.float_ is gone from numpy 2. The compiled modules need Boost; `betting` is plain Python.
+    "confseq": Environment(
+        "confseq 0.0.11",
+        "confseq_betting",
+        ("numpy==1.26.4", "scipy==1.13.1", "matplotlib==3.8.4", "multiprocess==0.70.16"),
+        sources=("confseq==0.0.11",),
+    ),
+    # gym 0.26 needs numpy 1, d3rlpy has dropped names that SCOPE-RL imports since 2.1.
+    "scope_rl": Environment(
+        "SCOPE-RL 0.2.1",
+        "scope_rl_cdf",
+        (
+            "numpy==1.26.4",
+            "scipy==1.13.1",
+            "pandas==2.2.3",
+            "scikit-learn==1.5.2",
+            "matplotlib==3.8.4",
+            "seaborn==0.13.2",
+            "torch==2.13.0",
+            "gym==0.26.2",
+            "gymnasium==0.28.1",
+            "hydra-core==1.3.2",
+            "tqdm",
+            "structlog",
+            "colorama",
+            "click",
+            "h5py",
+            "dataclasses-json",
+        ),
+        bare=("scope-rl==0.2.1", "d3rlpy==2.0.4", "pytorch-revgrad==0.2.0"),
+    ),
+}
+
+
+def build(name: str, environment: Environment, folder: Path) -> Path:
+    """Return the interpreter of the environment, built on first use.
+
+    Raises
+    ------
+    InstallationError
+        With the last words of the installer.
+    """
+    if environment.own:
+        return Path(sys.executable)
+    home = folder / name
+    python, ready = home / "bin" / "python", home / ".ready"
+    wanted = "\n".join((*environment.requirements, *environment.bare, *environment.sources))
+    if ready.exists() and ready.read_text() == wanted:
+        return python
+    shutil.rmtree(home, ignore_errors=True)
+    _call([sys.executable, "-m", "venv", str(home)])
+    pip = [str(python), "-m", "pip", "--quiet", "--disable-pip-version-check"]
+    _call([*pip, "install", *environment.requirements])
+    if environment.bare:
+        _call([*pip, "install", "--no-deps", *environment.bare])
+    for source in environment.sources:
+        _install_modules(pip, source, _site_packages(python))
+    ready.write_text(wanted)
+    return python
+
+
+def _install_modules(pip: list[str], source: str, target: Path) -> None:
+    """Take the Python modules of a source distribution as they are, without building it."""
+    with tempfile.TemporaryDirectory() as scratch:
+        # Of this package only: what prepares its metadata may come as wheels.
+        package = source.partition("==")[0]
+        options = ["--no-deps", "--no-binary", package, "--dest", scratch]
+        _call([*pip, "download", *options, source])
+        with tarfile.open(next(Path(scratch).glob("*.tar.gz"))) as archive:
+            archive.extractall(scratch, filter="data")
+        for found in Path(scratch).glob("*/src/*/"):
+            shutil.copytree(found, target / found.name, dirs_exist_ok=True)
+
+
+def _site_packages(python: Path) -> Path:
+    code = "import sysconfig; print(sysconfig.get_path('purelib'))"
+    return Path(_call([str(python), "-c", code]).strip())
+
+
+def _call(command: list[str]) -> str:
+    """Run a command; its last line of error output is the reason if it fails."""
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+    except OSError as error:
+        raise InstallationError(str(error)) from error
+    if done.returncode != 0:
+        raise InstallationError(last_words(done.stderr) or f"exit code {done.returncode}")
+    return done.stdout
+
+
+def last_words(output: str) -> str:
+    """The last line that says something, the one with ERROR first if there is one."""
+    lines = [line.strip() for line in output.splitlines() if line.strip()]
+    errors = [line for line in lines if line.startswith("ERROR:")]
+    return (errors or lines or [""])[-1].removeprefix("ERROR:").strip()

@@ -1,0 +1,123 @@
+"""SCOPE-RL's variance from the estimated cumulative distribution of the return."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+from typing import Any
+
+import numpy as np
+
+with contextlib.redirect_stderr(io.StringIO()):  # a notice of gym's at every import
+    from scope_rl.ope import CumulativeDistributionOPE
+    from scope_rl.ope.discrete import (
+        CumulativeDistributionSNTIS,
+        CumulativeDistributionTDR,
+        CumulativeDistributionTIS,
+    )
+
+from benchmarks.peers.methods.paper_formulas import padded
+from benchmarks.peers.protocol import Answer, Log, Method
+
+N_BINS = 2000
+
+
+def inputs(
+    log: Log, ratios: Any, rewards: Any, gamma: float, value: float = 0.0
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The two dictionaries SCOPE-RL takes.
+
+    Only the ratio of the action taken matters, so the log is told with two actions: the one taken,
+    of probability 1 / (1 + ratio) and ratio / (1 + ratio), and the other. `value` is that of the
+    initial state, for the doubly robust estimator.
+    """
+    n, horizon = ratios.shape
+    steps = ratios.size
+    taken = (ratios / (1 + ratios)).ravel()
+    done = np.arange(1, horizon + 1) >= log.lengths[:, None]
+    logged = {
+        "size": steps,
+        "n_trajectories": n,
+        "step_per_trajectory": horizon,
+        "action_type": "discrete",
+        "n_actions": 2,
+        "action_dim": 2,
+        "state_dim": 1,
+        "state": np.zeros((steps, 1)),
+        "action": np.zeros(steps, dtype=int),
+        "reward": rewards.ravel(),
+        "pscore": 1 / (1 + ratios.ravel()),
+        "done": done.ravel().astype(int),
+        "terminal": done.ravel().astype(int),
+    }
+    evaluation = {
+        "evaluation_policy_action": None,
+        "evaluation_policy_action_dist": np.stack([taken, 1 - taken], axis=1),
+        "state_action_value_prediction": np.full((steps, 2), value),
+        "initial_state_value_prediction": None,
+        "on_policy_policy_value": None,
+        "gamma": gamma,
+    }
+    return logged, {"candidate": evaluation}
+
+
+def shipped_tis(log: Log) -> Answer:
+    """Importance sampling, all defaults."""
+    logged, evaluation = inputs(log, *padded(log), log.gamma)
+    ope = CumulativeDistributionOPE(logged, ope_estimators=[CumulativeDistributionTIS()])
+    return Answer(float(ope.estimate_variance(evaluation)["candidate"]["cdf_tis"]))
+
+
+def shipped_sntis(log: Log) -> Answer:
+    """Self-normalised importance sampling, all defaults."""
+    logged, evaluation = inputs(log, *padded(log), log.gamma)
+    ope = CumulativeDistributionOPE(logged, ope_estimators=[CumulativeDistributionSNTIS()])
+    return Answer(float(ope.estimate_variance(evaluation)["candidate"]["cdf_sntis"]))
+
+
+def at_best(log: Log, estimator: Any, value: float = 0.0) -> Answer:
+    """Rewards kept and discounted beforehand, a fine and fixed scale of returns."""
+    ratios, rewards = padded(log)
+    discount = log.gamma ** np.arange(log.horizon)
+    logged, evaluation = inputs(log, ratios, rewards * discount, 1.0, value)
+    low, high = (float(discount.sum() * reward) for reward in log.reward_range)
+    margin = 2 * (high - low) / N_BINS
+    ope = CumulativeDistributionOPE(
+        logged,
+        ope_estimators=[estimator],
+        disable_reward_after_done=False,
+        use_custom_reward_scale=True,
+        scale_min=low - margin,
+        scale_max=high + margin,
+        n_partition=N_BINS,
+    )
+    return Answer(float(ope.estimate_variance(evaluation)["candidate"][estimator.estimator_name]))
+
+
+def best_tis(log: Log) -> Answer:
+    """Importance sampling at its best."""
+    return at_best(log, CumulativeDistributionTIS())
+
+
+def best_sntis(log: Log) -> Answer:
+    """Self-normalised importance sampling at its best."""
+    return at_best(log, CumulativeDistributionSNTIS())
+
+
+def best_tdr(log: Log) -> Answer:
+    """Doubly robust, handed the exact value of the initial state."""
+    return at_best(log, CumulativeDistributionTDR(), log.mean)
+
+
+# There is no interval for the variance in SCOPE-RL.
+METHODS = {
+    "TIS, as shipped": Method(shipped_tis, (padded, inputs, shipped_tis), 3, interval=False),
+    "SNTIS, as shipped": Method(shipped_sntis, (padded, inputs, shipped_sntis), 3, interval=False),
+    "TIS, at its best": Method(best_tis, (padded, inputs, at_best, best_tis), 3, interval=False),
+    "SNTIS, at its best": Method(
+        best_sntis, (padded, inputs, at_best, best_sntis), 3, interval=False
+    ),
+    "TDR, given the exact value": Method(
+        best_tdr, (padded, inputs, at_best, best_tdr), 3, interval=False
+    ),
+}

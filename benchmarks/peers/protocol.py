@@ -1,0 +1,143 @@
+"""What passes between the harness and a peer's environment: a log in, an answer out.
+
+Needs numpy only, in any version, because it is imported in every environment.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import math
+import textwrap
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class Log:
+    """One logged data set, and what its user knows.
+
+    Parameters
+    ----------
+    log_ratios, rewards : (n_steps,) float64
+        All steps of all episodes, end to end.
+    lengths : (n,) int64
+        Number of steps of each episode.
+    gamma, horizon : float, int
+        Discount, and the largest possible length.
+    reward_range : (float, float)
+        Smallest and largest reward, including the 0 of an episode that has ended.
+    max_ratio : float
+        Known bound on the ratio of one step.
+    mean, variance : float
+        The truth. Only an oracle may look.
+    """
+
+    log_ratios: Any
+    rewards: Any
+    lengths: Any
+    gamma: float
+    horizon: int
+    reward_range: tuple[float, float]
+    max_ratio: float
+    mean: float
+    variance: float
+
+
+@dataclass(frozen=True)
+class Answer:
+    """An estimate of the variance and an interval, each None where there is none."""
+
+    estimate: float | None = None
+    lower: float | None = None
+    upper: float | None = None
+
+
+@dataclass(frozen=True)
+class Method:
+    """One way to use one peer.
+
+    Parameters
+    ----------
+    run : callable
+        From a log to an answer.
+    code : tuple of functions
+        What a user has to write, `run` included.
+    imports : int
+        Lines of imports these need.
+    interval : bool
+        Whether it gives an interval.
+    """
+
+    run: Callable[[Log], Answer]
+    code: tuple[Callable[..., object], ...]
+    imports: int
+    interval: bool = True
+
+    @property
+    def lines(self) -> int:
+        """Lines a user writes, without blank lines, comments and docstrings."""
+        return self.imports + sum(code_lines(inspect.getsource(part)) for part in self.code)
+
+
+def code_lines(source: str) -> int:
+    """Lines of a function that hold code: no blanks, comments or docstrings."""
+    source = textwrap.dedent(source)
+    rows = source.splitlines()
+    silent: set[int] = set()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.FunctionDef) and ast.get_docstring(node) is not None:
+            doc = node.body[0]
+            silent.update(range(doc.lineno, (doc.end_lineno or doc.lineno) + 1))
+    return sum(
+        number not in silent and bool(row.strip()) and not row.strip().startswith("#")
+        for number, row in enumerate(rows, start=1)
+    )
+
+
+def write_logs(path: Path, logs: list[Log]) -> None:
+    """Store trials drawn from one bed, all of the same number of episodes."""
+    first = logs[0]
+    np.savez(
+        path,
+        log_ratios=np.concatenate([log.log_ratios for log in logs]),
+        rewards=np.concatenate([log.rewards for log in logs]),
+        lengths=np.stack([log.lengths for log in logs]),
+        gamma=first.gamma,
+        horizon=first.horizon,
+        reward_range=np.array(first.reward_range),
+        max_ratio=first.max_ratio,
+        mean=first.mean,
+        variance=first.variance,
+    )
+
+
+def read_logs(path: Path) -> Iterator[Log]:
+    """Read the trials back, one by one."""
+    with np.load(path) as stored:
+        arrays = {name: stored[name] for name in stored.files}
+    low, high = arrays["reward_range"]
+    start = 0
+    for lengths in arrays["lengths"]:
+        steps = slice(start, start + int(lengths.sum()))
+        start = steps.stop
+        yield Log(
+            log_ratios=arrays["log_ratios"][steps],
+            rewards=arrays["rewards"][steps],
+            lengths=lengths,
+            gamma=float(arrays["gamma"]),
+            horizon=int(arrays["horizon"]),
+            reward_range=(float(low), float(high)),
+            max_ratio=float(arrays["max_ratio"]),
+            mean=float(arrays["mean"]),
+            variance=float(arrays["variance"]),
+        )
+
+
+def finite_or_none(value: float | None) -> float | None:
+    """Return the value if it is a finite number, else None, as JSON has no NaN."""
+    return float(value) if value is not None and math.isfinite(value) else None

@@ -1,0 +1,64 @@
+"""From answers to the figures of the table."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import fmean, median
+
+Triple = Sequence[float | None]
+
+
+@dataclass(frozen=True)
+class Summary:
+    """One method on one bed at one n.
+
+    Parameters
+    ----------
+    trials : int
+        Data sets it was run on.
+    rmse : float or None
+        Root mean square error of the estimate, relative to the true variance.
+    coverage, width : float or None
+        Share of the intervals that hold the truth, and mean width relative to the truth. An
+        interval that is not finite is a miss and has no width.
+    seconds : float
+        Median CPU time of one call.
+    """
+
+    trials: int
+    rmse: float | None
+    coverage: float | None
+    width: float | None
+    seconds: float
+
+
+def summarise(
+    answers: Sequence[Triple], times: Sequence[float], truth: float, *, has_interval: bool
+) -> Summary:
+    """Reduce (estimate, lower, upper) of every trial."""
+    estimates = [estimate for estimate, _, _ in answers if estimate is not None]
+    rmse = None
+    if estimates:
+        rmse = math.sqrt(fmean((estimate / truth - 1.0) ** 2 for estimate in estimates))
+    coverage = width = None
+    if has_interval:
+        intervals = [(low, high) for _, low, high in answers if None not in (low, high)]
+        finite = [(low, high) for low, high in intervals if low is not None and high is not None]
+        coverage = sum(low <= truth <= high for low, high in finite) / len(answers)
+        width = fmean((high - low) / truth for low, high in finite) if finite else math.inf
+    return Summary(len(answers), rmse, coverage, width, median(times))
+
+
+def number(value: float | None, scale: float = 1.0) -> str:
+    """Three digits, or a dash where a method gives nothing."""
+    if value is None:
+        return "-"
+    return f"{scale * value:.0f}" if scale * value >= 1000 else f"{scale * value:.3g}"
+
+
+def markdown(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A table whose first column is text and the others are figures."""
+    lines = [header, ["---", *(["---:"] * (len(header) - 1))], *rows]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
