@@ -202,7 +202,13 @@ class DiabetesEnv(gym.Env[NDArray[np.float32], NDArray[np.float32]]):
         return None
 
     def gaussian_policy(
-        self, cr: float, cf: float, *, spread: float = 0.15, mixed: float = 1.0
+        self,
+        cr: float,
+        cf: float,
+        *,
+        spread: float = 0.15,
+        mixed: float = 1.0,
+        middle: str = "midpoint",
     ) -> GaussianPolicy:
         """A Gaussian policy around CR and CF, as in the paper.
 
@@ -214,9 +220,15 @@ class DiabetesEnv(gym.Env[NDArray[np.float32], NDArray[np.float32]]):
             Standard deviation, as a fraction of each range.
         mixed
             Weight of the mean given; the rest goes to the middle of the ranges. The paper's
-            behaviour policy is the candidate ``mixed=0.5``.
+            behaviour policy is its candidate with ``mixed=0.5``.
+        middle
+            ``"midpoint"``, (low + high) / 2; or ``"half-range"``, (high - low) / 2, as the paper
+            has it to the letter.
         """
-        mean = check_number("mixed", mixed, 0.0, 1.0) * self.dosing.action(cr, cf)
+        weight = check_number("mixed", mixed, 0.0, 1.0)
+        half_range = _check_choice("middle", middle, ("midpoint", "half-range")) == "half-range"
+        center = self.dosing.half_range_action() if half_range else np.zeros(2)
+        mean = weight * self.dosing.action(cr, cf) + (1.0 - weight) * center
         return GaussianPolicy(mean, 2.0 * check_number("spread", spread, 1e-9))
 
     def simulate(

@@ -51,6 +51,11 @@ class Dosing:
                 )
         return np.asarray(2.0 * (values - low) / (high - low) - 1.0)
 
+    def half_range_action(self) -> FloatArray:
+        """The action that means half the width of each range, (2,); it may lie outside [-1, 1]."""
+        low, high = self.ranges.T
+        return np.asarray(2.0 * (0.5 * (high - low) - low) / (high - low) - 1.0)
+
 
 def check_actions(actions: ArrayLike, n: int, clip: bool) -> FloatArray:
     """`actions` as numbers in [-1, 1] of shape (n, 2), clipped if asked for.

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .diabetes_kernel import run_day, run_days
+from .diabetes_kernel import run_days
 from .diabetes_meals import draw_meals
 from .diabetes_patient import Patient
 from .diabetes_reference import ReferenceDays
@@ -82,26 +82,48 @@ class Days:
         keys = np.array([key], dtype=np.uint64)
         meals, noise = draw_meals(keys), draw_noise(self.sensor, keys)
         n_samples = MINUTES // self.sensor.sample_time
-        traces = np.empty(MINUTES + 1), np.empty(n_samples + 1), np.empty(n_samples)
-        inputs = meals.minutes[0], meals.grams[0], noise[0], cr, cf
+        glucose, readings, insulin = (
+            np.full((1, length), np.nan) for length in (MINUTES + 1, n_samples + 1, n_samples)
+        )
+        outcome = np.empty((1, 3))
         if self._reference is None:
-            outcome = run_day(self.patient, self.sensor, self.rules, *inputs, *traces)
+            run_days(
+                self.patient,
+                self.sensor,
+                self.rules,
+                meals.minutes,
+                meals.grams,
+                noise,
+                np.array([[cr, cf]]),
+                outcome,
+                glucose,
+                readings,
+                insulin,
+            )
         else:
-            outcome = self._reference.run_day(*inputs, *traces)
-        reward, mean_risk, simulated = outcome
+            outcome[0] = self._reference.run_day(
+                meals.minutes[0],
+                meals.grams[0],
+                noise[0],
+                cr,
+                cf,
+                glucose[0],
+                readings[0],
+                insulin[0],
+            )
+        reward, mean_risk, simulated = outcome[0].tolist()
         served = (meals.minutes[0] >= 0) & (meals.minutes[0] < simulated)
-        glucose, readings, insulin = traces
         return Day(
             cr=cr,
             cf=cf,
             minutes=meals.minutes[0][served],
             grams=meals.grams[0][served],
-            glucose=glucose,
-            readings=readings,
-            insulin=insulin,
+            glucose=glucose[0],
+            readings=readings[0],
+            insulin=insulin[0],
             mean_risk=mean_risk,
             reward=reward,
-            simulated=simulated,
+            simulated=int(simulated),
             sample_time=self.sensor.sample_time,
         )
 
@@ -117,11 +139,12 @@ class Days:
         n_threads
             Threads to share the days among; the result does not depend on it.
         """
-        result = np.empty(keys.shape[0])
+        outcomes = np.empty((keys.shape[0], 3))
         if self._reference is not None:
             for i, key in enumerate(keys):
-                result[i] = self.live(key, float(ratios[i, 0]), float(ratios[i, 1])).reward
-            return result
+                outcomes[i, 0] = self.live(key, float(ratios[i, 0]), float(ratios[i, 1])).reward
+            return outcomes[:, 0].copy()
+        untraced = np.empty((0, 0))
 
         def fill(first: int) -> None:
             part = slice(first, first + _CHUNK)
@@ -134,7 +157,10 @@ class Days:
                 meals.grams,
                 noise,
                 ratios[part],
-                result[part],
+                outcomes[part],
+                untraced,
+                untraced,
+                untraced,
             )
 
         chunks = range(0, keys.shape[0], _CHUNK)
@@ -144,4 +170,4 @@ class Days:
         else:
             with ThreadPoolExecutor(n_threads) as pool:
                 list(pool.map(fill, chunks))
-        return result
+        return outcomes[:, 0].copy()

@@ -58,8 +58,14 @@ def draw_meals(keys: KeyArray) -> Meals:
     lowest, highest = (ndtr((edge - _USUAL) / _TIME_SD) for edge in (_EARLIEST, _LATEST))
     minutes = np.rint(_USUAL + _TIME_SD * ndtri(lowest + u[..., 1] * (highest - lowest)))
     grams = np.maximum(np.rint(_GRAMS + _GRAMS_SD * ndtri(u[..., 2])), 0.0)
-    minutes = np.where(taken, minutes, -1.0)
-    for meal in range(1, N_MEALS):
+    served = first_of_each_minute(np.where(taken, minutes, -1.0).astype(np.int64))
+    return Meals(served, np.where(served < 0, 0.0, grams))
+
+
+def first_of_each_minute(minutes: IntArray) -> IntArray:
+    """Minutes of the meals (n, m), with -1 for any meal after the first of its minute."""
+    kept = minutes.copy()
+    for meal in range(1, minutes.shape[1]):
         clash = (minutes[:, :meal] == minutes[:, meal : meal + 1]).any(axis=1)
-        minutes[clash, meal] = -1.0
-    return Meals(minutes.astype(np.int64), np.where(minutes < 0, 0.0, grams))
+        kept[clash, meal] = -1
+    return kept

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from datetime import datetime, timedelta
 from types import SimpleNamespace
 from typing import Any
@@ -46,7 +45,7 @@ class ReferenceDays:
     def __init__(
         self, patient: str, sensor: str, pump: str, rules: Rules, pandas_parameters: bool = False
     ) -> None:
-        self._simulator = load_simulator()
+        load_simulator()  # fails here if it cannot; not kept, so that environments can be pickled
         self._patient = patient
         self._sensor = sensor
         self._pump = pump
@@ -64,12 +63,28 @@ class ReferenceDays:
         readings: FloatArray,
         insulin: FloatArray,
     ) -> tuple[float, float, int]:
-        """As `diabetes_kernel.run_day`; `glucose` is known to simglucose's caller by the minute."""
+        """One day under the bolus calculator, as `diabetes_kernel.run_days` lives many.
+
+        Parameters
+        ----------
+        minutes, grams
+            Time and size of the meals, (m,).
+        noise
+            Noise of the readings at minutes 0, sample_time, ..., 1440, (n_samples + 1,).
+        cr, cf
+            The constants of the calculator.
+        glucose, readings, insulin
+            Output, (1441,), (n_samples + 1,), (n_samples,); not written past an early end.
+
+        Returns
+        -------
+        tuple
+            The return, the mean risk and the minutes simulated.
+        """
         rules = self._rules
         limits = Sensor.from_table(look_up("sensor", self._sensor))
         world = self._world(minutes, grams, noise)
-        for trace in (glucose, readings, insulin):
-            trace[:] = math.nan
+        action = load_simulator().action
         glucose[0], readings[0] = world.BG_hist[0], world.CGM_hist[0]
         measure = world.sensor.measure
 
@@ -82,9 +97,7 @@ class ReferenceDays:
         announced = total = 0.0
         for sample in range(n_samples):
             units = bolus(rules, readings[sample], announced, cr, cf)
-            result = world.step(
-                self._simulator.action(basal=rules.basal, bolus=units / limits.sample_time)
-            )
+            result = world.step(action(basal=rules.basal, bolus=units / limits.sample_time))
             announced = result.info["meal"] * limits.sample_time
             insulin[sample] = world.insulin_hist[-1]
             readings[sample + 1] = result.observation.CGM
@@ -99,7 +112,7 @@ class ReferenceDays:
 
     def _world(self, minutes: IntArray, grams: FloatArray, noise: FloatArray) -> Any:
         """Simglucose's environment at midnight, fed the given meals and noise."""
-        simulator = self._simulator
+        simulator = load_simulator()
         patient = (
             simulator.patient.withName(self._patient)
             if self._pandas

@@ -86,15 +86,21 @@ class BatchedVecEnv(VecEnv):
         self._actions = None
         dones = outcome.terminated | outcome.truncated
         observations = self._observe()
-        infos: list[dict[str, Any]] = [{} for _ in range(self.num_envs)]
         ended = np.flatnonzero(dones)
-        if ended.size:
-            limits = outcome.truncated[ended].tolist()
-            for row, last, limit in zip(ended.tolist(), observations[ended], limits, strict=True):
-                infos[row] = {"terminal_observation": last, "TimeLimit.truncated": limit}
-            self._restart(ended)
-            observations = self._observe()
-        return observations, outcome.rewards, dones, infos
+        if not ended.size:
+            return observations, outcome.rewards, dones, [{} for _ in range(self.num_envs)]
+        limits = outcome.truncated[ended].tolist()
+        last: list[dict[str, Any]] = [
+            {"terminal_observation": observation, "TimeLimit.truncated": limit}
+            for observation, limit in zip(observations[ended], limits, strict=True)
+        ]
+        self._restart(ended)
+        if ended.size == self.num_envs:
+            return self._observe(), outcome.rewards, dones, last
+        infos: list[dict[str, Any]] = [{} for _ in range(self.num_envs)]
+        for row, info in zip(ended.tolist(), last, strict=True):
+            infos[row] = info
+        return self._observe(), outcome.rewards, dones, infos
 
     def _restart(self, rows: IntArray) -> None:
         """Begin the next episode of each of the environments `rows`."""
@@ -142,5 +148,8 @@ class BatchedVecEnv(VecEnv):
         return [False for _ in self._get_indices(indices)]
 
     def get_images(self) -> Sequence[NDArray[np.uint8] | None]:
-        """No pictures: render the single environment instead."""
-        return [None] * self.num_envs
+        """Refused: the copies have no pictures."""
+        raise NotImplementedError(
+            f"{type(self).__name__} draws nothing. Render the single environment: reset it with "
+            "the seed of the copy you want to see."
+        )

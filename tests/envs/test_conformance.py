@@ -1,5 +1,6 @@
 """What every registered environment owes to Gymnasium and stable-baselines3."""
 
+import pickle
 from typing import Any
 
 import gymnasium as gym
@@ -72,6 +73,15 @@ def test_seed_and_key_replay_the_episode(env_id: str) -> None:
     assert episode(seed=7) == seeded
     assert following[0] != seeded[0]
     assert episode(options={"key": following[0]}) == following
+
+
+@pytest.mark.parametrize("env_id", IDS)
+def test_environment_survives_pickling_in_mid_episode(env_id: str) -> None:
+    env: Any = gym.make(env_id).unwrapped
+    env.reset(seed=4)
+    copy = pickle.loads(pickle.dumps(env))
+    action = env.action_space.sample()
+    np.testing.assert_equal(copy.step(action), env.step(action))
 
 
 @pytest.mark.parametrize("env_id", IDS)
@@ -149,6 +159,8 @@ def test_batched_environment_manners(env_id: str) -> None:
     assert venv.env_is_wrapped(gym.Wrapper) == [False] * 3
     with pytest.raises(NotImplementedError, match="share one environment"):
         venv.set_attr("horizon", 3)
+    with pytest.raises(NotImplementedError, match="draws nothing"):
+        venv.get_images()
     with pytest.raises(ValueError, match="num_envs"):
         VEC[env_id](0)
     venv.reset()

@@ -6,6 +6,7 @@ import pytest
 from scipy.stats import kstest, multivariate_normal, norm
 
 from ove_sb3.envs import PUBLIC_CODE, DiabetesEnv, DiabetesVecEnv, GaussianPolicy
+from ove_sb3.envs.diabetes_meals import draw_meals
 from ove_sb3.envs.diabetes_risk import risk
 
 
@@ -40,6 +41,9 @@ def test_rest_of_a_day_ended_early_is_scored_at_the_limit_of_the_sensor() -> Non
     assert lived < 480
     total = sum(risk(x) for x in day.readings[1 : lived + 1]) + (480 - lived) * risk(39.0)
     assert day.mean_risk == pytest.approx(total / 480)
+    planned = draw_meals(np.array([14], dtype=np.uint64)).minutes[0]
+    assert planned.max() >= day.simulated  # a meal that was never served
+    np.testing.assert_array_equal(day.minutes, planned[(planned >= 0) & (planned < day.simulated)])
 
 
 def test_bolus_follows_the_meal_by_one_sample() -> None:
@@ -75,10 +79,11 @@ def test_simulated_days_are_those_of_the_single_environment() -> None:
 
 def test_more_days_than_a_chunk(monkeypatch: pytest.MonkeyPatch) -> None:
     env = DiabetesEnv()
-    whole = env.simulate(np.zeros(2), 30, rng=2)
+    actions = np.random.default_rng(1).uniform(-1, 1, (28, 2))
+    whole = env.simulate(actions, 28, rng=2)
     monkeypatch.setattr("ove_sb3.envs.diabetes_days._CHUNK", 7)
     for n_threads in (1, 3):
-        parts = env.simulate(np.zeros(2), 30, rng=2, n_threads=n_threads)
+        parts = env.simulate(actions, 28, rng=2, n_threads=n_threads)
         np.testing.assert_array_equal(whole.rewards, parts.rewards)
 
 
@@ -117,6 +122,12 @@ def test_policy_of_the_paper() -> None:
     np.testing.assert_allclose(
         env.dosing.ratios(behavior.mean), [0.5 * 10 + 0.5 * 16.5, 0.5 * 20 + 0.5 * 27.5]
     )
+    literal = env.gaussian_policy(10.0, 20.0, mixed=0.5, middle="half-range")
+    np.testing.assert_allclose(
+        env.dosing.ratios(literal.mean), [0.5 * 10 + 0.5 * 13.5, 0.5 * 20 + 0.5 * 22.5]
+    )
+    with pytest.raises(ValueError, match="`middle`"):
+        env.gaussian_policy(10.0, 20.0, middle="edge")
     in_units = candidate.sd * 0.5 * np.diff(env.dosing.ranges, axis=1).ravel()
     np.testing.assert_allclose(in_units, [0.15 * 27, 0.15 * 45])
 

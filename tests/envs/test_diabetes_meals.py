@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom, ks_2samp
 
-from ove_sb3.envs.diabetes_meals import draw_meals
+from ove_sb3.envs.diabetes_meals import draw_meals, first_of_each_minute
 from ove_sb3.envs.simglucose_package import load_simulator
 from ove_sb3.envs.streams import draw_keys
 
@@ -55,16 +55,28 @@ def test_each_meal_is_taken_with_its_probability() -> None:
         assert binom.ppf(1e-4, n, p) - n / 1_000 <= count <= binom.isf(1e-4, n, p)
 
 
-def test_no_two_meals_in_a_minute_and_the_first_is_kept() -> None:
-    keys = draw_keys(np.random.default_rng(3), 200_000)
-    meals = draw_meals(keys)
-    for i in range(6):
-        for j in range(i + 1, 6):
-            both = (meals.minutes[:, i] >= 0) & (meals.minutes[:, j] >= 0)
-            assert (meals.minutes[both, i] != meals.minutes[both, j]).all()
-    # Breakfast and the snack after it may both fall on 9:00: breakfast is never dropped for it.
-    share = (meals.minutes[:, 0] >= 0).mean()
-    assert abs(share - 0.95) <= 4 * np.sqrt(0.95 * 0.05 / 200_000)
-    assert (meals.grams[meals.minutes < 0] == 0).all()
+def test_of_meals_in_the_same_minute_the_first_is_kept() -> None:
+    minutes = np.array([[540, 540, 600, -1, 600, 600], [1, 2, 3, 4, 5, 6], [-1, -1, 7, 7, 8, -1]])
+    expected = [[540, -1, 600, -1, -1, -1], [1, 2, 3, 4, 5, 6], [-1, -1, 7, -1, 8, -1]]
+    np.testing.assert_array_equal(first_of_each_minute(minutes), expected)
+
+
+def test_days_obey_the_limits() -> None:
+    meals = draw_meals(draw_keys(np.random.default_rng(3), 100_000))
+    taken = meals.minutes >= 0
+    assert (meals.grams[~taken] == 0).all()
     assert (meals.grams >= 0).all()
-    assert meals.minutes.max() <= 1_380
+    for meal, (low, high) in enumerate(WINDOWS):
+        times = meals.minutes[taken[:, meal], meal]
+        assert 60 * low <= times.min() <= times.max() <= 60 * high
+
+
+def test_meals_times_and_amounts_are_independent() -> None:
+    n = 50_000
+    meals = draw_meals(draw_keys(np.random.default_rng(5), n))
+    taken = meals.minutes >= 0
+    main = taken[:, [0, 2, 4]].all(axis=1)
+    columns = np.hstack([meals.minutes[main][:, [0, 2, 4]], meals.grams[main][:, [0, 2, 4]]])
+    columns = np.hstack([columns, taken[main][:, [1, 3, 5]]])
+    correlations = np.corrcoef(columns.T)[np.triu_indices(9, 1)]
+    assert abs(correlations).max() < 4.5 / np.sqrt(main.sum())

@@ -56,6 +56,6 @@ def test_basal_keeps_a_fasting_patient_steady() -> None:
     from ove_sb3.envs.diabetes_kernel import glucose_trace
 
     body = DiabetesEnv().days.patient
-    none = np.empty(0, dtype=np.int64)
-    trace = glucose_trace(body, none, np.empty(0), np.full(600, body.basal))
+    none = np.empty((1, 0), dtype=np.int64)
+    trace = glucose_trace(body, none, np.empty((1, 0)), np.full(600, body.basal))
     np.testing.assert_allclose(trace, trace[0], atol=0.01)
