@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from .core.intervals import mean_interval, variance_interval
     from .core.results import Interval
     from .core.statistics import TrajectoryStatistics, trajectory_statistics
+    from .data.interchange import from_minari, to_minari
     from .data.metadata import Metadata
     from .data.storage import EpisodeWriter
     from .data.trajectories import Trajectories
@@ -33,6 +34,13 @@ if TYPE_CHECKING:
     from .sb3.dispatch import action_distribution, register_policy
     from .sb3.distributions import ActionDistribution
     from .sb3.log_prob import log_prob
+    from .sb3.policies import (
+        EpsilonGreedy,
+        MixturePolicy,
+        SoftmaxPolicy,
+        TabularPolicy,
+        UniformPolicy,
+    )
     from .sb3.wrappers import LogActionProbability, VecLogActionProbability
 
 __version__ = "0.1.0.dev0"
@@ -43,16 +51,21 @@ _HOME = {
     "DependenceWarning": "core.errors",
     "Diagnostics": "core.diagnostics",
     "EpisodeWriter": "data.storage",
+    "EpsilonGreedy": "sb3.policies",
     "Interval": "core.results",
     "InvalidInputError": "core.errors",
     "LogActionProbability": "sb3.wrappers",
     "Metadata": "data.metadata",
+    "MixturePolicy": "sb3.policies",
     "OveError": "core.errors",
     "OveWarning": "core.errors",
+    "SoftmaxPolicy": "sb3.policies",
     "StorageError": "core.errors",
     "SupportWarning": "core.errors",
+    "TabularPolicy": "sb3.policies",
     "Trajectories": "data.trajectories",
     "TrajectoryStatistics": "core.statistics",
+    "UniformPolicy": "sb3.policies",
     "UnsupportedPolicyError": "core.errors",
     "VecLogActionProbability": "sb3.wrappers",
     "WeightOverflowError": "core.errors",
@@ -61,9 +74,11 @@ _HOME = {
     "diagnose": "core.diagnostics",
     "estimate_mean": "core.estimators",
     "estimate_variance": "core.estimators",
+    "from_minari": "data.interchange",
     "log_prob": "sb3.log_prob",
     "mean_interval": "core.intervals",
     "register_policy": "sb3.dispatch",
+    "to_minari": "data.interchange",
     "trajectory_statistics": "core.statistics",
     "variance_interval": "core.intervals",
 }
@@ -74,16 +89,21 @@ __all__ = [
     "DependenceWarning",
     "Diagnostics",
     "EpisodeWriter",
+    "EpsilonGreedy",
     "Interval",
     "InvalidInputError",
     "LogActionProbability",
     "Metadata",
+    "MixturePolicy",
     "OveError",
     "OveWarning",
+    "SoftmaxPolicy",
     "StorageError",
     "SupportWarning",
+    "TabularPolicy",
     "Trajectories",
     "TrajectoryStatistics",
+    "UniformPolicy",
     "UnsupportedPolicyError",
     "VecLogActionProbability",
     "WeightOverflowError",
@@ -92,9 +112,11 @@ __all__ = [
     "diagnose",
     "estimate_mean",
     "estimate_variance",
+    "from_minari",
     "log_prob",
     "mean_interval",
     "register_policy",
+    "to_minari",
     "trajectory_statistics",
     "variance_interval",
 ]

@@ -55,9 +55,7 @@ def to_batch(data: Trajectories) -> pa.RecordBatch:
 
 def to_arrays(columns: pa.RecordBatch | pa.Table) -> Arrays:
     """Decode the columns of a batch or table. Sparse columns come back with a row per episode."""
-    return {
-        field.name: _decode(columns.column(i), field) for i, field in enumerate(columns.schema)
-    }
+    return {field.name: _decode(columns.column(i), field) for i, field in enumerate(columns.schema)}
 
 
 def to_trajectories(arrays: Arrays, metadata: Any) -> Trajectories:
@@ -132,11 +130,11 @@ def _decode(column: pa.Array | pa.ChunkedArray, field: pa.Field) -> NDArray[Any]
         width = column.type.byte_width
         raw = np.frombuffer(column.buffers()[1], np.uint8)
         raw = raw[column.offset * width : (column.offset + len(column)) * width]
-        return raw.view(dtype).reshape(len(column), *shape)
+        return np.asarray(raw.view(dtype).reshape(len(column), *shape))
     if pa.types.is_large_binary(column.type):
-        _, offsets, values = column.buffers()
+        _, offsets, raw_values = column.buffers()
         cuts = np.frombuffer(offsets, np.int64)[column.offset : column.offset + len(column) + 1]
-        present = np.frombuffer(values or b"", np.uint8)[cuts[0] : cuts[-1]]
-        return present.view(dtype).reshape(-1, *shape)
-    values: NDArray[Any] = column.to_numpy(zero_copy_only=False)
-    return values.view(np.bool_) if dtype == np.bool_ else values.astype(dtype, copy=False)
+        present = np.frombuffer(raw_values or b"", np.uint8)[cuts[0] : cuts[-1]]
+        return np.asarray(present.view(dtype).reshape(-1, *shape))
+    values = np.asarray(column.to_numpy(zero_copy_only=False))
+    return np.asarray(values.view(np.bool_) if dtype == np.bool_ else values.astype(dtype))

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from ..core.errors import InvalidInputError
-from ..core.validation import check_integer, check_range
+from ove_sb3.core.errors import InvalidInputError
+from ove_sb3.core.validation import check_integer, check_range
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ def merge(parts: Sequence[Metadata]) -> Metadata:
                     f"`parts` must share the {name.replace('_', ' ')}, got {ours} and {theirs}. "
                     "Only logs of one environment can be joined."
                 )
-    agreed = {
+    agreed: dict[str, Any] = {
         f.name: getattr(first, f.name)
         if all(getattr(part, f.name) == getattr(first, f.name) for part in parts)
         else None
@@ -140,7 +140,9 @@ def make_space(description: Mapping[str, Any]) -> Any:
         return spaces.Discrete(description["n"], start=description["start"])
     if kind == "MultiDiscrete":
         nvec, start = (np.asarray(description[name]) for name in ("nvec", "start"))
-        return spaces.MultiDiscrete(nvec, **({"start": start} if start.any() else {}))
+        if start.any():
+            return spaces.MultiDiscrete(nvec, start=start)
+        return spaces.MultiDiscrete(nvec)
     if kind == "MultiBinary":
         return spaces.MultiBinary(description["n"])
     entries = {name: make_space(entry) for name, entry in description["spaces"].items()}
@@ -148,7 +150,7 @@ def make_space(description: Mapping[str, Any]) -> Any:
 
 
 def _bounds(values: Any) -> Any:
-    """One number if all bounds agree (images), else nested lists; infinities as strings for JSON."""
+    """One number if all bounds agree (images), else a list; infinities as strings for JSON."""
     array = np.asarray(values)
     if array.size and (array == array.flat[0]).all():
         return _plain(array.flat[0])

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from ..core.errors import StorageError
+from ove_sb3.core.errors import StorageError
 
 _MAGIC = b"OVESEG01"
 _HEADER = struct.Struct("<8sQI")

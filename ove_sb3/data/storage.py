@@ -21,8 +21,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ..core.errors import InvalidInputError, StorageError
-from ..core.validation import check_integer
+from ove_sb3.core.errors import InvalidInputError, StorageError
+from ove_sb3.core.validation import check_integer
+
 from .columns import Arrays, to_arrays, to_batch, to_trajectories
 from .metadata import Metadata, merge
 from .segments import SegmentFile, is_abandoned, read_segments
@@ -279,8 +280,8 @@ def _join(parts: Sequence[Arrays], directory: Path) -> Arrays:
     required = {name for part in parts for name in part if not name.startswith("final_")}
     if not required <= shared:
         raise StorageError(
-            f"`{directory}` must hold the same columns in all files, but {sorted(required - shared)}"
-            " are missing in some. They belong to different environments?"
+            f"`{directory}` must hold the same columns in all files, but "
+            f"{sorted(required - shared)} are missing in some. Different environments?"
         )
     if len(parts) == 1:
         return dict(parts[0])
@@ -332,7 +333,9 @@ def _read_manifest(directory: Path) -> dict[str, Any]:
             "the path."
         ) from error
     except ValueError as error:
-        raise StorageError(f"`{file}` must be JSON, got {error}. Restore it from a copy.") from error
+        raise StorageError(
+            f"`{file}` must be JSON, got {error}. Restore it from a copy."
+        ) from error
     if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
         raise StorageError(f"`{file}` must describe a log of ove_sb3, but it does not.")
     _check_version(manifest.get("version"), file)

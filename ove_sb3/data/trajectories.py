@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..core.errors import InvalidInputError
-from ..core.validation import FloatArray, IntArray, as_float_vector, as_generator, check_real
+from ove_sb3.core.errors import InvalidInputError
+from ove_sb3.core.validation import FloatArray, IntArray, as_float_vector, as_generator, check_real
+
 from .metadata import Metadata, merge
 
 if TYPE_CHECKING:

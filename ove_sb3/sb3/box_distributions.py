@@ -17,9 +17,11 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import log_ndtr, ndtr
+from typing_extensions import override
 
-from ..core.errors import InvalidInputError
-from ..core.validation import FloatArray, as_generator
+from ove_sb3.core.errors import InvalidInputError
+from ove_sb3.core.validation import FloatArray, IntArray, as_generator
+
 from .distributions import ActionDistribution, Rng
 
 _LOG_SQRT_2PI = 0.5 * np.log(2.0 * np.pi)
@@ -49,7 +51,9 @@ class BoxBounds:
         self.high = space.high.astype(np.float64).ravel()
         self.bounded = bool(np.isfinite(self.low).all() and np.isfinite(self.high).all())
         half = np.where(np.isfinite(self.high - self.low), 0.5 * (self.high - self.low), 0.0)
-        largest = np.maximum(*(np.where(np.isfinite(b), abs(b), 0.0) for b in (self.low, self.high)))
+        largest = np.maximum(
+            *(np.where(np.isfinite(b), abs(b), 0.0) for b in (self.low, self.high))
+        )
         rounding = 8.0 * np.spacing(largest.astype(space.dtype)).astype(np.float64)
         self.margin = np.maximum(_MARGIN * half, rounding)
         self.low_edge, self.high_edge = self.low + self.margin, self.high - self.margin
@@ -100,10 +104,12 @@ class BoxDistribution(ActionDistribution):
     def _log_above(self, x: FloatArray) -> FloatArray:
         """Log of the mass at or above x, (d,) -> (n, d)."""
 
+    @override
     def sample(self, rng: Rng = None) -> NDArray[Any]:
         x = np.clip(self._draw(as_generator(rng)), self.bounds.low, self.bounds.high)
         return x.reshape(-1, *self.bounds.space.shape).astype(self.bounds.space.dtype)
 
+    @override
     def log_prob(self, actions: ArrayLike) -> FloatArray:
         b = self.bounds
         x = self._rows(actions).reshape(self._n, -1).astype(np.float64)
@@ -117,6 +123,15 @@ class BoxDistribution(ActionDistribution):
         if at_high.any():
             each = np.where(at_high, self._log_above(b.high_edge), each)
         return np.asarray(each.sum(axis=1))
+
+    @override
+    def cells(self, actions: ArrayLike) -> tuple[FloatArray, IntArray]:
+        b = self.bounds
+        x = self._rows(actions).reshape(self._n, -1).astype(np.float64)
+        below = np.broadcast_to(self._log_below(b.low_edge), x.shape)
+        above = np.broadcast_to(self._log_above(b.high_edge), x.shape)
+        mass = np.exp(np.concatenate([below, above], axis=1)).mean(axis=0)
+        return mass, np.concatenate([(x <= b.low_edge).sum(axis=0), (x >= b.high_edge).sum(axis=0)])
 
     def _refuse_outside(self, x: FloatArray, inside: NDArray[np.bool_]) -> None:
         row, column = (int(i) for i in np.argwhere(~inside)[0])
@@ -178,7 +193,7 @@ class SquashedNormal(BoxDistribution):
     def _log_density(self, x: FloatArray) -> FloatArray:
         y = self.bounds.to_unit(x)
         log_slope = np.log1p(-y) + np.log1p(y) + np.log(self.bounds.half_width)  # of x in g
-        return _log_normal(np.arctanh(y), self.mean, self.std) - log_slope
+        return np.asarray(_log_normal(np.arctanh(y), self.mean, self.std) - log_slope)
 
     def _log_below(self, x: FloatArray) -> FloatArray:
         return np.asarray(log_ndtr((np.arctanh(self.bounds.to_unit(x)) - self.mean) / self.std))
@@ -237,7 +252,7 @@ class NoisyUniform(Uniform):
         far = below > 0
         mass = np.where(far, ndtr(-below) - ndtr(-above), ndtr(above) - ndtr(below))
         with np.errstate(divide="ignore"):
-            return np.log(mass) - np.log(2.0 * self.bounds.half_width)
+            return np.asarray(np.log(mass) - np.log(2.0 * self.bounds.half_width))
 
     def _log_below(self, x: FloatArray) -> FloatArray:
         return self._log_tail(self.bounds.to_unit(x), self.shift)
@@ -251,7 +266,7 @@ class NoisyUniform(Uniform):
         # The integral of ndtr is v ndtr(v) + the normal density at v.
         primitive = [v * ndtr(v) + np.exp(-0.5 * v**2 - _LOG_SQRT_2PI) for v in ends]
         with np.errstate(divide="ignore"):
-            return np.log(0.5 * self.std * (primitive[1] - primitive[0]))
+            return np.asarray(np.log(0.5 * self.std * (primitive[1] - primitive[0])))
 
 
 def _log_normal(x: FloatArray, mean: FloatArray, std: FloatArray) -> FloatArray:

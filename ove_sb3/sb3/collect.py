@@ -8,10 +8,11 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from ..core.errors import InvalidInputError
-from ..core.validation import IntArray, check_integer
-from ..data.metadata import describe_space
-from ..data.trajectories import Trajectories
+from ove_sb3.core.errors import InvalidInputError
+from ove_sb3.core.validation import IntArray, check_integer
+from ove_sb3.data.metadata import describe_space
+from ove_sb3.data.trajectories import Trajectories
+
 from .dispatch import law_of
 from .environments import as_vec_env, copy_rows, metadata_of, read_masks, split_normalizer
 from .laws import Law
@@ -118,9 +119,7 @@ def _run(
     state = None
     while steps.missing:
         masks = read_masks(venv) if law.masked else None
-        found = law.distribution(
-            observations, action_masks=masks, state=state, episode_start=start
-        )
+        found = law.distribution(observations, action_masks=masks, state=state, episode_start=start)
         if deterministic:
             state, found = found.state, found.deterministic()
         actions = found.sample(rng)

@@ -12,8 +12,10 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from stable_baselines3.common.vec_env import VecNormalize
+from typing_extensions import override
 
-from ..core.errors import InvalidInputError, UnsupportedPolicyError
+from ove_sb3.core.errors import InvalidInputError, UnsupportedPolicyError
+
 from .distributions import ActionDistribution
 from .laws import ActorCriticLaw, GreedyLaw, Law, Masks, SquashedActorLaw
 from .networks import Observation, check_observations
@@ -128,6 +130,20 @@ def law_of(model: Any, *, vec_normalize: VecNormalize | None = None) -> Law:
     )
 
 
+def greedy_law_of(policy: Any) -> Law:
+    """The law of `policy` without exploration of its own, for DQN and QRDQN; else `law_of`."""
+    normalizer = (
+        policy.get_vec_normalize_env() if hasattr(policy, "get_vec_normalize_env") else None
+    )
+    bare = getattr(policy, "policy", policy)
+    names = {cls.__name__ for cls in type(bare).__mro__}
+    if names & {"DQNPolicy", "QRDQNPolicy"} and not any(
+        cls in _registered for cls in type(policy).__mro__
+    ):
+        return GreedyLaw(bare, _value_network(bare), None, normalizer)
+    return law_of(policy)
+
+
 class RegisteredLaw(Law):
     """A law given by a user's function."""
 
@@ -135,6 +151,7 @@ class RegisteredLaw(Law):
         self.model, self.function = model, function
         self.observation_space, self.action_space = model.observation_space, model.action_space
 
+    @override
     def distribution(
         self,
         observations: Observation,
@@ -151,6 +168,7 @@ class RegisteredLaw(Law):
             episode_start=episode_start,
         )
 
+    @override
     def identity(self) -> Iterable[bytes] | None:
         return None
 
@@ -173,9 +191,14 @@ def _of_policy(model: Any, normalizer: VecNormalize | None) -> Law:
 
 
 def _of_dqn(model: Any, normalizer: VecNormalize | None) -> Law:
-    policy = model.policy
+    return GreedyLaw(model.policy, _value_network(model.policy), model, normalizer)
+
+
+def _value_network(policy: Any) -> Any:
     network = policy.q_net if hasattr(policy, "q_net") else policy.quantile_net
-    return GreedyLaw(policy, network, model, normalizer)
+    base = next(cls for cls in type(network).__mro__ if cls.__name__ in _VALUE_NETWORKS)
+    _refuse_overrides(type(network), base, ("forward", "_predict"))
+    return network
 
 
 def _of_sac(model: Any, normalizer: VecNormalize | None) -> Law:
@@ -237,6 +260,7 @@ class _Known(NamedTuple):
 _MODEL = ("predict", "_sample_action")
 _POLICY = ("predict", "_predict", "forward")
 _ACTOR_CRITIC = (*_POLICY, "get_distribution", "_get_action_dist_from_latent", "extract_features")
+_VALUE_NETWORKS = ("QNetwork", "QuantileNetwork")
 _EPSILON = "Pass the model, or ove_sb3.EpsilonGreedy(policy, epsilon)."
 # By name, so that sb3-contrib is needed only by those who use it.
 _KNOWN: dict[str, _Known] = {

@@ -15,9 +15,10 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import log_expit, logsumexp
+from typing_extensions import override
 
-from ..core.errors import InvalidInputError
-from ..core.validation import FloatArray, IntArray, as_generator
+from ove_sb3.core.errors import InvalidInputError
+from ove_sb3.core.validation import FloatArray, IntArray, as_generator
 
 Rng = int | np.random.Generator | None
 
@@ -55,8 +56,16 @@ class ActionDistribution(ABC):
             "policy, or give the model action noise."
         )
 
+    @abstractmethod
+    def cells(self, actions: ArrayLike) -> tuple[FloatArray, IntArray]:
+        """Mean probability, and number of `actions`, of every cell that has positive probability.
+
+        Cells are the choices of discrete actions and the bounds of a Box: where a behavior may
+        have probability 0 and a candidate more, which no ratio of logged actions can show.
+        """
+
     def _rows(self, actions: ArrayLike) -> NDArray[Any]:
-        """`actions` as (n, *action_shape): (n, 1) for Discrete or (n,) for Box(1,) never broadcast."""
+        """`actions` as (n, *action_shape), so that (n, 1) and (n,) are never broadcast."""
         array = np.asarray(actions)
         shape = (len(self), *(self.action_space.shape or ()))
         if array.shape == shape:
@@ -86,15 +95,24 @@ class Categorical(ActionDistribution):
     def __len__(self) -> int:
         return len(self.log_p)
 
+    @override
     def sample(self, rng: Rng = None) -> NDArray[Any]:
         choice = _choose(self.log_p, as_generator(rng))
         return choice + self.action_space.start  # type: ignore[attr-defined, no-any-return]
 
+    @override
     def log_prob(self, actions: ArrayLike) -> FloatArray:
         start = int(self.action_space.start)  # type: ignore[attr-defined]
-        index = _integers(self._rows(actions) - start, self.log_p.shape[1], start)
+        rows = self._rows(actions)
+        index = _integers(rows - start if start else rows, self.log_p.shape[1], start)
         return self.log_p[np.arange(len(index)), index]
 
+    @override
+    def cells(self, actions: ArrayLike) -> tuple[FloatArray, IntArray]:
+        index = self._rows(actions).astype(np.int64) - int(self.action_space.start)  # type: ignore[attr-defined]
+        return np.exp(self.log_p).mean(axis=0), np.bincount(index, minlength=self.log_p.shape[1])
+
+    @override
     def deterministic(self) -> Categorical:
         return Categorical(point_mass(self.log_p), self.action_space)  # type: ignore[arg-type]
 
@@ -120,11 +138,13 @@ class MultiCategorical(ActionDistribution):
     def __len__(self) -> int:
         return len(self.parts[0])
 
+    @override
     def sample(self, rng: Rng = None) -> NDArray[Any]:
         rng = as_generator(rng)
         choice = np.stack([_choose(part, rng) for part in self.parts], axis=1)
         return choice.astype(self.action_space.dtype)
 
+    @override
     def log_prob(self, actions: ArrayLike) -> FloatArray:
         rows = self._rows(actions)
         total = np.zeros(len(self))
@@ -133,6 +153,17 @@ class MultiCategorical(ActionDistribution):
             total += part[np.arange(len(index)), index]
         return total
 
+    @override
+    def cells(self, actions: ArrayLike) -> tuple[FloatArray, IntArray]:
+        rows = self._rows(actions).astype(np.int64)
+        counts = [
+            np.bincount(rows[:, column], minlength=part.shape[1])
+            for column, part in enumerate(self.parts)
+        ]
+        mass = [np.exp(part).mean(axis=0) for part in self.parts]
+        return np.concatenate(mass), np.concatenate(counts)
+
+    @override
     def deterministic(self) -> MultiCategorical:
         log_p = np.concatenate([point_mass(part) for part in self.parts], axis=1)
         return MultiCategorical(log_p, [part.shape[1] for part in self.parts], self.action_space)
@@ -156,15 +187,23 @@ class Mixture(ActionDistribution):
     def __len__(self) -> int:
         return len(self.components[0])
 
+    @override
     def sample(self, rng: Rng = None) -> NDArray[Any]:
         rng = as_generator(rng)
         chosen = _choose(self.log_weights, rng)
         draws = np.stack([component.sample(rng) for component in self.components])
-        return draws[chosen, np.arange(len(self))]  # type: ignore[no-any-return]
+        return np.asarray(draws[chosen, np.arange(len(self))])
 
+    @override
     def log_prob(self, actions: ArrayLike) -> FloatArray:
         each = np.stack([component.log_prob(actions) for component in self.components], axis=1)
         return np.asarray(logsumexp(each + self.log_weights, axis=1))
+
+    @override
+    def cells(self, actions: ArrayLike) -> tuple[FloatArray, IntArray]:
+        each = [component.cells(actions) for component in self.components]
+        weights = np.exp(self.log_weights).mean(axis=0)
+        return weights @ np.stack([mass for mass, _ in each]), each[0][1]
 
 
 def log_softmax(logits: NDArray[Any], mask: NDArray[np.bool_] | None = None) -> FloatArray:
@@ -185,11 +224,11 @@ def log_bernoulli(logits: NDArray[Any]) -> FloatArray:
 
 
 def epsilon_greedy(greedy: IntArray, n_choices: int, epsilon: float) -> FloatArray:
-    """Log-probabilities (n, k) of a uniform choice with probability epsilon, else the greedy one."""
+    """Log-probabilities (n, k): uniform with probability epsilon, else the greedy choice."""
     p = np.full((len(greedy), n_choices), epsilon / n_choices)
     p[np.arange(len(greedy)), greedy] += 1.0 - epsilon
     with np.errstate(divide="ignore"):
-        return np.log(p)
+        return np.asarray(np.log(p))
 
 
 def point_mass(log_p: FloatArray) -> FloatArray:
@@ -204,6 +243,9 @@ def _choose(log_p: FloatArray, rng: np.random.Generator) -> IntArray:
 
 def _integers(values: NDArray[Any], n_choices: int, start: int) -> IntArray:
     index = values.astype(np.int64)
+    exact = values.dtype.kind in "iu"
+    if exact and index.size and index.min() >= 0 and index.max() < n_choices:
+        return index
     if (bad := (index != values) | (index < 0) | (index >= n_choices)).any():
         first = int(np.flatnonzero(bad)[0])
         raise InvalidInputError(

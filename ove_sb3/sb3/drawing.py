@@ -19,15 +19,17 @@ from stable_baselines3.common.distributions import StateDependentNoiseDistributi
 from stable_baselines3.common.noise import VectorizedActionNoise
 from stable_baselines3.common.vec_env import VecNormalize
 
-from ..core.errors import DependenceWarning, InvalidInputError, UnsupportedPolicyError
-from ..core.validation import FloatArray
-from .box_distributions import BoxBounds, NoisyUniform, Uniform
+from ove_sb3.core.errors import DependenceWarning, InvalidInputError, UnsupportedPolicyError
+from ove_sb3.core.validation import FloatArray
+
+from .box_distributions import BoxBounds, NoisyUniform
 from .dispatch import law_of
-from .distributions import ActionDistribution, Categorical
-from .laws import GreedyLaw, Law, Masks, NetworkLaw
+from .distributions import ActionDistribution
+from .laws import ActorCriticLaw, GreedyLaw, Law, Masks
 from .networks import Observation
 from .noise import GaussianNoise
 from .noisy_actor import NoisyActorLaw
+from .uniform import uniform_on
 
 _DEEPEST = 40
 
@@ -58,6 +60,7 @@ class Drawing:
         self._state: Any = None
         self._matrix: Any = None
         self._warned = False
+        self._rollout = 0  # identity of the frame of the rollout in progress
 
     def restart(self) -> None:
         """The environments were reset."""
@@ -65,13 +68,20 @@ class Drawing:
 
     def log_prob(
         self, observations: Observation, actions: NDArray[Any], masks: Masks | None
-    ) -> FloatArray:
-        """Log-probabilities of actions on their way to the environments, (n_envs,)."""
-        learning = _learning(self.model)
-        if learning is not None:
+    ) -> NDArray[Any]:
+        """Log-probabilities of actions on their way to the environments, (n_envs,).
+
+        Or those of all choices, (n_envs, k), from which the chosen ones are to be picked.
+        """
+        learning = self._learning() is not None
+        if learning:
             self.adaptive = True
             self._warn_if_dependent()
-        if learning is not None and self._warming_up():
+            if isinstance(self.law, ActorCriticLaw) and not self.law.recurrent:
+                drawn = self.law.drawn(actions)
+                if drawn is not None:
+                    return drawn
+        if learning and self._warming_up():
             law = self._warm_up()
         else:
             self._check_noise_matrix()
@@ -79,21 +89,40 @@ class Drawing:
                 observations, action_masks=masks, state=self._before(), episode_start=self._start
             )
         found = law.log_prob(actions)
-        if learning is None:
+        if not learning:
             self._refuse_noiseless(observations, actions)
-        self._remember(law, learning is not None)
+        self._remember(law, learning)
         return found
 
     def uses_masks(self) -> bool:
         """Whether masks are wanted: not in ``learn(use_masking=False)``."""
         if not self.law.masked:
             return False
-        learning = _learning(self.model)
+        learning = self._learning()
         return learning is None or bool(learning.f_locals.get("use_masking", True))
 
     def ended(self, dones: NDArray[np.bool_]) -> None:
         """Take note of the episodes that ended with this step."""
         self._start = np.array(dones, dtype=np.bool_)
+
+    def _learning(self) -> FrameType | None:
+        """The frame of the model's `collect_rollouts` if that executes the action, else None.
+
+        Nothing in a model's state tells `learn` from a loop of the user's that calls `predict`,
+        and only `learn` adds the warm-up and the action noise.
+        """
+        frame: FrameType | None = sys._getframe(2)
+        for _ in range(_DEEPEST):
+            if frame is None:
+                return None
+            if frame.f_code.co_name == "collect_rollouts":
+                # Reading the locals is slow: once for every rollout.
+                if id(frame) != self._rollout and frame.f_locals.get("self") is self.model:
+                    self._rollout = id(frame)
+                if id(frame) == self._rollout:
+                    return frame
+            frame = frame.f_back
+        return None
 
     # --- memory: LSTM states, Ornstein-Uhlenbeck noise
 
@@ -127,16 +156,9 @@ class Drawing:
 
     def _warm_up(self) -> ActionDistribution:
         space = self.law.action_space
-        if isinstance(space, spaces.Discrete):
-            log_p = np.full((self.n_envs, int(space.n)), -np.log(float(space.n)))
-            return Categorical(log_p, space)
-        if not isinstance(space, spaces.Box):
-            raise UnsupportedPolicyError(
-                f"`model` must act in a Discrete or Box space during its warm-up, got {space}."
-            )
-        bounds = self.law.bounds if isinstance(self.law, NetworkLaw) else BoxBounds(space)
-        if self.model.action_noise is None:
-            return Uniform(bounds, self.n_envs)
+        if not isinstance(space, spaces.Box) or self.model.action_noise is None:
+            return uniform_on(space, self.n_envs)
+        bounds = BoxBounds(space)
         noise = GaussianNoise(self.model.action_noise)
         shift, std = noise.parameters(self.n_envs, bounds.low.size, self._before(), self._start)
         return NoisyUniform(bounds, shift, std)
@@ -188,25 +210,9 @@ class Drawing:
             )
 
 
-def _learning(model: Any) -> FrameType | None:
-    """The frame of `model.collect_rollouts` if that is what executes the action, else None.
-
-    Nothing in a model's state tells `learn` from a loop of the user's that calls `predict`, and
-    only `learn` adds the warm-up and the action noise.
-    """
-    frame: FrameType | None = sys._getframe(2)
-    for _ in range(_DEEPEST):
-        if frame is None:
-            return None
-        if frame.f_code.co_name == "collect_rollouts" and frame.f_locals.get("self") is model:
-            return frame
-        frame = frame.f_back
-    return None
-
-
 def _noise_now(noise: Any, n_envs: int) -> FloatArray:
     """The noise that was just added, which the next draw starts from, (n_envs, d)."""
-    several = noise.noises if isinstance(noise, VectorizedActionNoise) else [noise]
+    several: list[Any] = noise.noises if isinstance(noise, VectorizedActionNoise) else [noise]
     if len(several) != n_envs:
         raise UnsupportedPolicyError(
             f"`model.action_noise` must be followed in all of its {len(several)} environments, "

@@ -1,4 +1,4 @@
-"""What is asked of environments: one VecEnv out of many kinds, its horizon, masks and normaliser."""
+"""What is asked of environments: one VecEnv of any kind, its horizon, masks and normaliser."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from stable_baselines3.common.vec_env import (
     VecTransposeImage,
 )
 
-from ..core.errors import InvalidInputError
-from ..data.metadata import Metadata, describe_space
+from ove_sb3.core.errors import InvalidInputError
+from ove_sb3.data.metadata import Metadata, describe_space
 
 MASK_METHOD = "action_masks"
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -18,8 +18,10 @@ from numpy.typing import NDArray
 from stable_baselines3.common import distributions as sb3
 from stable_baselines3.common.policies import BasePolicy
 from stable_baselines3.common.vec_env import VecNormalize
+from typing_extensions import override
 
-from ..core.errors import InvalidInputError, UnsupportedPolicyError
+from ove_sb3.core.errors import InvalidInputError, UnsupportedPolicyError
+
 from .box_distributions import BoxBounds, ClippedNormal, SquashedNormal
 from .distributions import (
     ActionDistribution,
@@ -29,7 +31,13 @@ from .distributions import (
     log_bernoulli,
     log_softmax,
 )
-from .networks import Observation, ObservationReader, evaluation_mode, to_float64
+from .networks import (
+    Observation,
+    ObservationReader,
+    SmallBatchMlp,
+    evaluation_mode,
+    to_float64,
+)
 
 Masks = NDArray[np.bool_]
 
@@ -106,7 +114,8 @@ class NetworkLaw(Law):
         if isinstance(self.action_space, spaces.Box):
             self.bounds = BoxBounds(self.action_space)
 
-    def identity(self) -> Iterable[bytes] | None:
+    @override
+    def identity(self) -> Iterator[bytes]:
         yield type(self.policy).__qualname__.encode()
         for name, tensor in sorted(self.policy.state_dict().items()):
             yield name.encode()
@@ -122,6 +131,12 @@ class ActorCriticLaw(NetworkLaw):
         extractor = policy.pi_features_extractor
         super().__init__(policy, policy, extractor, normalizer)
         self.masked = type(policy.action_dist).__name__.startswith("Maskable")
+        self._small: SmallBatchMlp | None = None
+        net = policy.mlp_extractor.policy_net
+        if self.reader.plain and not isinstance(
+            policy.action_dist, sb3.StateDependentNoiseDistribution
+        ):
+            self._small = SmallBatchMlp.of(net, policy.action_net)
         kind = type(policy.action_dist)
         if kind not in _HEADS and kind.__name__ not in _MASKABLE_HEADS:
             raise UnsupportedPolicyError(
@@ -129,6 +144,7 @@ class ActorCriticLaw(NetworkLaw):
                 "Register the law of the policy class with `ove_sb3.register_policy`."
             )
 
+    @override
     def distribution(
         self,
         observations: Observation,
@@ -138,38 +154,61 @@ class ActorCriticLaw(NetworkLaw):
         episode_start: NDArray[np.bool_] | None = None,
     ) -> ActionDistribution:
         policy: Any = self.policy
+        small = self._small
+        if small is not None and len(observations) <= small.largest_batch:
+            return self._family(small(self.reader.flat_features(observations)), action_masks)
         with evaluation_mode(self._modules):
             features = self.reader.features(observations)
             return self._head(policy.mlp_extractor.forward_actor(features), action_masks)
 
     def _head(self, latent: torch.Tensor, action_masks: Masks | None) -> ActionDistribution:
         policy: Any = self.policy
+        output = policy.action_net(latent).cpu().numpy()
+        if not isinstance(policy.action_dist, sb3.StateDependentNoiseDistribution):
+            return self._family(output, action_masks)
+        # The noise matrix is Gaussian: so is the action, if the matrix is new at every step.
+        variance = latent**2 @ policy.action_dist.get_std(policy.log_std) ** 2
+        family = SquashedNormal if policy.squash_output else ClippedNormal
+        return family(self.bounds, output.astype(np.float64), np.sqrt(to_float64(variance)))
+
+    def _family(self, output: NDArray[Any], action_masks: Masks | None) -> ActionDistribution:
+        """The law with the parameters that the network gave."""
+        policy: Any = self.policy
         kind = policy.action_dist
-        output = policy.action_net(latent)
-        if isinstance(kind, sb3.StateDependentNoiseDistribution):
-            # The noise matrix is Gaussian: so is the action, if the matrix is new at every step.
-            variance = latent**2 @ kind.get_std(policy.log_std) ** 2
-            family = SquashedNormal if policy.squash_output else ClippedNormal
-            return family(self.bounds, to_float64(output), np.sqrt(to_float64(variance)))
         if isinstance(kind, sb3.DiagGaussianDistribution):
             std = np.exp(to_float64(policy.log_std))
-            return ClippedNormal(self.bounds, to_float64(output), std)
-        logits = output.cpu().numpy()
+            return ClippedNormal(self.bounds, output.astype(np.float64), std)
+        masks = self._masks(action_masks, output.shape)
         if isinstance(self.action_space, spaces.Discrete):
-            masks = self._masks(action_masks, logits.shape)
-            return Categorical(log_softmax(logits, masks), self.action_space)
+            return Categorical(log_softmax(output, masks), self.action_space)
         if isinstance(kind, sb3.BernoulliDistribution):
-            sizes = [2] * logits.shape[1]
-            return MultiCategorical(log_bernoulli(logits), sizes, self.action_space)
+            sizes = [2] * output.shape[1]
+            return MultiCategorical(log_bernoulli(output), sizes, self.action_space)
         sizes = [int(size) for size in kind.action_dims]
-        masks = self._masks(action_masks, logits.shape)
         cuts = np.cumsum(sizes)[:-1]
         mask_parts = [None] * len(sizes) if masks is None else np.split(masks, cuts, axis=1)
         parts = [
             log_softmax(part, mask)
-            for part, mask in zip(np.split(logits, cuts, axis=1), mask_parts, strict=True)
+            for part, mask in zip(np.split(output, cuts, axis=1), mask_parts, strict=True)
         ]
         return MultiCategorical(np.concatenate(parts, axis=1), sizes, self.action_space)
+
+    def drawn(self, actions: NDArray[Any]) -> NDArray[Any] | None:
+        """What the policy still knows of the law that `learn` has just drawn `actions` from.
+
+        SB3 keeps the parameters of the last draw in the policy's distribution object: right after
+        the draw they are the law itself, and no forward pass is needed. For a Discrete space the
+        log-probabilities of all choices, (n, k), otherwise those of the actions, (n,).
+        """
+        last: Any = getattr(self.policy.action_dist, "distribution", None)
+        if type(last) is torch.distributions.Categorical and len(last.logits) == len(actions):
+            logits: NDArray[Any] = last.logits.cpu().numpy()
+            return logits
+        kind: Any = self.policy.action_dist
+        diagonal = type(kind) is sb3.DiagGaussianDistribution
+        if diagonal and len(last.mean) == len(actions):
+            return self._family(last.mean.cpu().numpy(), None).log_prob(actions)
+        return None
 
     def _masks(self, action_masks: Masks | None, shape: tuple[int, ...]) -> Masks | None:
         if not self.masked:
@@ -244,6 +283,7 @@ class GreedyLaw(NetworkLaw):
         """Probability of a uniform choice at this moment."""
         return 0.0 if self.model is None else float(self.model.exploration_rate)
 
+    @override
     def distribution(
         self,
         observations: Observation,
@@ -252,17 +292,22 @@ class GreedyLaw(NetworkLaw):
         state: Any = None,
         episode_start: NDArray[np.bool_] | None = None,
     ) -> ActionDistribution:
-        n_choices = int(self.action_space.n)  # type: ignore[attr-defined]
-        with evaluation_mode(self._modules):
-            values = self.head(self.reader.features(observations))
-            if self.n_quantiles is not None:
-                values = values.view(-1, self.n_quantiles, n_choices).mean(dim=1)
-            greedy = values.argmax(dim=1).cpu().numpy()
-        log_p = epsilon_greedy(greedy, n_choices, self.epsilon)
+        values = self.values(observations)
+        log_p = epsilon_greedy(values.argmax(axis=1), values.shape[1], self.epsilon)
         return Categorical(log_p, self.action_space)  # type: ignore[arg-type]
 
-    def identity(self) -> Iterable[bytes] | None:
-        yield from super().identity() or ()
+    def values(self, observations: Observation) -> NDArray[Any]:
+        """The network's action values, (n, k)."""
+        with evaluation_mode(self._modules):
+            values: torch.Tensor = self.head(self.reader.features(observations))
+            if self.n_quantiles is not None:
+                n_choices = int(self.action_space.n)  # type: ignore[attr-defined]
+                values = values.view(-1, self.n_quantiles, n_choices).mean(dim=1)
+        return values.cpu().numpy()
+
+    @override
+    def identity(self) -> Iterator[bytes]:
+        yield from super().identity()
         yield np.float64(self.epsilon).tobytes()
 
 
@@ -273,6 +318,7 @@ class SquashedActorLaw(NetworkLaw):
         super().__init__(policy, actor, actor.features_extractor, normalizer)
         self.actor = actor
 
+    @override
     def distribution(
         self,
         observations: Observation,

@@ -19,7 +19,7 @@ from stable_baselines3.common.preprocessing import (
 from stable_baselines3.common.torch_layers import FlattenExtractor
 from stable_baselines3.common.vec_env import VecNormalize
 
-from ..core.errors import InvalidInputError
+from ove_sb3.core.errors import InvalidInputError
 
 Observation = NDArray[Any] | Mapping[str, NDArray[Any]]
 
@@ -41,7 +41,8 @@ class ObservationReader:
     ) -> None:
         self.policy, self.extractor, self.normalizer = policy, extractor, normalizer
         self.space = policy.observation_space
-        self._plain = (
+        self._parameter = next(iter(policy.parameters()), None)
+        self.plain = (
             isinstance(self.space, spaces.Box)
             and not is_image_space(self.space)
             and type(extractor) is FlattenExtractor
@@ -49,28 +50,86 @@ class ObservationReader:
 
     def features(self, observations: Observation) -> torch.Tensor:
         """Features of a batch, (n, features_dim). Call within `evaluation_mode`."""
-        if self.normalizer is not None:
-            observations = self.normalizer.normalize_obs(observations)  # type: ignore[arg-type]
-        observations = _writable(observations)
-        device = self.policy.device
-        if self._plain:  # the general way below, without its detours
-            flat = np.asarray(observations, dtype=np.float32).reshape(len(observations), -1)
-            return torch.as_tensor(flat, device=device)
+        observations = _writable(self._normalized(observations))
+        if self.plain:  # the general way below, without its detours
+            flat = self._flat(observations)
+            return torch.as_tensor(flat, device=getattr(self._parameter, "device", None))
         tensors, _ = self.policy.obs_to_tensor(observations)  # type: ignore[arg-type]
         normalize = self.policy.normalize_images
         tensors = preprocess_obs(tensors, self.space, normalize_images=normalize)
         features: torch.Tensor = self.extractor(tensors)
         return features
 
-    def check(self, observations: Observation) -> tuple[Observation, int]:
-        """`observations` with their batch dimension, and their number."""
-        return check_observations(observations, self.space)
+    def flat_features(self, observations: Observation) -> NDArray[np.float32]:
+        """The features of plain vectors as an array, (n, features_dim)."""
+        return self._flat(self._normalized(observations))
+
+    def _normalized(self, observations: Observation) -> Observation:
+        if self.normalizer is None:
+            return observations
+        return self.normalizer.normalize_obs(observations)  # type: ignore[arg-type]
+
+    def _flat(self, observations: Observation) -> NDArray[np.float32]:
+        return np.asarray(observations, dtype=np.float32).reshape(len(observations), -1)
+
+
+class SmallBatchMlp:
+    """A stack of Linear, Tanh and ReLU layers in numpy, for batches of a few observations.
+
+    At that size calling the layers of torch costs several times the arithmetic. The weights are
+    torch's own memory, so that updates are seen at once.
+    """
+
+    largest_batch = 32
+
+    def __init__(self, layers: list[torch.nn.Module]) -> None:
+        self._layers = layers
+        self._linear = [layer for layer in layers if isinstance(layer, torch.nn.Linear)]
+        self._addresses: list[int] = []
+        self._views: list[tuple[NDArray[Any], NDArray[Any]]] = []
+
+    @classmethod
+    def of(cls, *modules: torch.nn.Module) -> SmallBatchMlp | None:
+        """The stack of these modules, or None if they are of another kind."""
+        layers: list[torch.nn.Module] = []
+        for module in modules:
+            layers.extend(module if isinstance(module, torch.nn.Sequential) else [module])
+        known = all(
+            type(layer) in (torch.nn.Linear, torch.nn.Tanh, torch.nn.ReLU) for layer in layers
+        )
+        on_cpu = all(
+            layer.weight.device.type == "cpu" and layer.bias is not None
+            for layer in layers
+            if isinstance(layer, torch.nn.Linear)
+        )
+        return cls(layers) if known and on_cpu else None
+
+    def __call__(self, x: NDArray[Any]) -> NDArray[Any]:
+        """Outputs of the stack for a batch, (n, outputs)."""
+        addresses = [layer.weight.data_ptr() for layer in self._linear]
+        if addresses != self._addresses:
+            self._views = [
+                (layer.weight.detach().numpy().T, layer.bias.detach().numpy())
+                for layer in self._linear
+            ]
+            self._addresses = addresses
+        views = iter(self._views)
+        for layer in self._layers:
+            if isinstance(layer, torch.nn.Linear):
+                weight, bias = next(views)
+                x = x @ weight + bias
+            else:
+                x = np.tanh(x) if isinstance(layer, torch.nn.Tanh) else np.maximum(x, 0.0)
+        return x
 
 
 def check_observations(
-    observations: Observation, space: spaces.Space[Any]
+    observations: Observation, space: spaces.Space[Any] | None
 ) -> tuple[Observation, int]:
     """Check a batch, or one observation, against `space`; return the batch and its size."""
+    if space is None:  # a policy that does not look
+        rows = next(iter(observations.values())) if isinstance(observations, Mapping) else None
+        return observations, len(observations if rows is None else rows)
     if isinstance(space, spaces.Dict):
         if not isinstance(observations, Mapping) or set(observations) != set(space.spaces):
             got = sorted(observations) if isinstance(observations, Mapping) else type(observations)
@@ -78,7 +137,9 @@ def check_observations(
                 f"`observations` must be a dict with the entries {sorted(space.spaces)}, got "
                 f"{got}. The policy and the log belong to different environments?"
             )
-        parts = {key: check_observations(observations[key], space[key]) for key in space.spaces}
+        parts: dict[str, tuple[Any, int]] = {
+            key: check_observations(observations[key], space[key]) for key in space.spaces
+        }
         sizes = {n for _, n in parts.values()}
         if len(sizes) != 1:
             raise InvalidInputError(
@@ -115,13 +176,13 @@ def evaluation_mode(modules: list[torch.nn.Module]) -> Iterator[None]:
     """Without gradients and in evaluation mode, as `predict` acts; the modes are restored."""
     in_training = [module for module in modules if module.training]
     for module in in_training:
-        module.training = False
+        module.__dict__["training"] = False  # a plain flag; torch's own setter is slow
     try:
         with torch.no_grad():
             yield
     finally:
         for module in in_training:
-            module.training = True
+            module.__dict__["training"] = True
 
 
 def to_float64(tensor: torch.Tensor) -> NDArray[np.float64]:

@@ -14,8 +14,8 @@ from stable_baselines3.common.noise import (
     VectorizedActionNoise,
 )
 
-from ..core.errors import InvalidInputError, UnsupportedPolicyError
-from ..core.validation import FloatArray
+from ove_sb3.core.errors import InvalidInputError, UnsupportedPolicyError
+from ove_sb3.core.validation import FloatArray
 
 
 class GaussianNoise:
@@ -28,13 +28,13 @@ class GaussianNoise:
     """
 
     def __init__(self, noise: ActionNoise) -> None:
-        base = noise.base_noise if isinstance(noise, VectorizedActionNoise) else noise
+        base: Any = noise.base_noise if isinstance(noise, VectorizedActionNoise) else noise
         if type(base) not in (NormalActionNoise, OrnsteinUhlenbeckActionNoise):
             raise UnsupportedPolicyError(
                 "`model.action_noise` must be NormalActionNoise or OrnsteinUhlenbeckActionNoise, "
                 f"got {type(base).__qualname__}. The law of other noise is not known here."
             )
-        self.base: Any = base
+        self.base = base
         self.mean = np.asarray(base._mu, dtype=np.float64)
         self.sigma = np.asarray(base._sigma, dtype=np.float64)
         self.has_state = isinstance(base, OrnsteinUhlenbeckActionNoise)

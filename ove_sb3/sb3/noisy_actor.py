@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from stable_baselines3.common.vec_env import VecNormalize
+from typing_extensions import override
 
-from ..core.errors import UnsupportedPolicyError
-from ..core.validation import FloatArray
+from ove_sb3.core.errors import UnsupportedPolicyError
+from ove_sb3.core.validation import FloatArray
+
 from .box_distributions import ClippedNormal
 from .distributions import ActionDistribution
 from .laws import Masks, NetworkLaw
@@ -25,13 +27,12 @@ class NoisyActorLaw(NetworkLaw):
     half-width of the Box.
     """
 
-    def __init__(
-        self, policy: Any, noise: GaussianNoise, normalizer: VecNormalize | None
-    ) -> None:
+    def __init__(self, policy: Any, noise: GaussianNoise, normalizer: VecNormalize | None) -> None:
         actor = policy.actor
         super().__init__(policy, actor, actor.features_extractor, normalizer)
         self.actor, self.noise = actor, noise
 
+    @override
     def distribution(
         self,
         observations: Observation,
@@ -46,6 +47,7 @@ class NoisyActorLaw(NetworkLaw):
         law = ClippedNormal(self.bounds, self.bounds.from_unit(mean + shift), std * half)
         return _WithNoiseState(law, self.bounds.from_unit(mean)) if self.noise.has_state else law
 
+    @override
     def roll(
         self, observations: Observation, lengths: NDArray[np.int64], action_masks: Masks | None
     ) -> ActionDistribution:
@@ -62,8 +64,9 @@ class NoisyActorLaw(NetworkLaw):
         with evaluation_mode(self._modules):
             return to_float64(self.actor.mu(self.reader.features(observations)))
 
-    def identity(self) -> Iterable[bytes] | None:
-        yield from super().identity() or ()
+    @override
+    def identity(self) -> Iterator[bytes]:
+        yield from super().identity()
         yield from self.noise.identity()
 
 

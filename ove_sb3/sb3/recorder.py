@@ -10,22 +10,28 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..core.errors import InvalidInputError
-from ..core.validation import FloatArray
-from ..data.metadata import Metadata
-from ..data.storage import EpisodeWriter
-from ..data.trajectories import Trajectories
+from ove_sb3.core.errors import InvalidInputError
+from ove_sb3.core.validation import FloatArray
+from ove_sb3.data.metadata import Metadata
+from ove_sb3.data.storage import EpisodeWriter
+from ove_sb3.data.trajectories import Trajectories
+
+from .distributions import log_softmax
 from .laws import Masks
 
 _TRIM = 4096
 
 
 class Step(NamedTuple):
-    """One step of all environments, without its outcome."""
+    """One step of all environments, without its outcome.
+
+    `log_probs` are those of the actions, (n_envs,), or of all choices, (n_envs, k): picking is
+    cheaper for a whole episode than step by step.
+    """
 
     observations: Any
     actions: NDArray[Any]
-    log_probs: FloatArray
+    log_probs: NDArray[Any]
     masks: Masks | None
 
 
@@ -86,10 +92,14 @@ class Recorder:
         terminated = bool(info.get("terminated", not truncated))
         final = info.get("terminal_observation")
         first = steps[0][0]
+        actions = np.stack([step.actions[i] for step, _ in steps])
+        log_probs = np.stack([step.log_probs[i] for step, _ in steps])
+        if log_probs.ndim == 2:
+            log_probs = log_softmax(log_probs)[np.arange(len(steps)), actions.reshape(-1)]
         episode = Trajectories(
             observations=_stack([step.observations for step, _ in steps], i),
-            actions=np.stack([step.actions[i] for step, _ in steps]),
-            log_probs=np.array([step.log_probs[i] for step, _ in steps]),
+            actions=actions,
+            log_probs=log_probs,
             rewards=np.array([rewards[i] for _, rewards in steps]),
             lengths=np.array([len(steps)]),
             terminated=np.array([terminated]),

@@ -9,8 +9,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from stable_baselines3.common.vec_env import VecNormalize
+from typing_extensions import override
 
-from ..core.errors import InvalidInputError, UnsupportedPolicyError
+from ove_sb3.core.errors import InvalidInputError, UnsupportedPolicyError
+
 from .distributions import ActionDistribution
 from .laws import ActorCriticLaw, Masks
 from .networks import Observation, evaluation_mode
@@ -30,6 +32,7 @@ class RecurrentLaw(ActorCriticLaw):
                 "squash_output=False."
             )
 
+    @override
     def distribution(
         self,
         observations: Observation,
@@ -50,6 +53,7 @@ class RecurrentLaw(ActorCriticLaw):
         law.state = (after[0].cpu().numpy(), after[1].cpu().numpy())
         return law
 
+    @override
     def roll(
         self, observations: Observation, lengths: NDArray[np.int64], action_masks: Masks | None
     ) -> ActionDistribution:
@@ -62,7 +66,9 @@ class RecurrentLaw(ActorCriticLaw):
             padded = features.new_zeros(longest, n, features.shape[1])
             padded[step, episode] = features
             output, _ = policy.lstm_actor(padded)
-            return self._head(policy.mlp_extractor.forward_actor(output[step, episode]), action_masks)
+            return self._head(
+                policy.mlp_extractor.forward_actor(output[step, episode]), action_masks
+            )
 
     def _state(self, state: Any, n: int) -> tuple[torch.Tensor, torch.Tensor]:
         policy: Any = self.policy
@@ -84,4 +90,4 @@ def rows_of(observations: Observation, at: Any) -> Observation:
     """The rows `at` of an array, or of every array of a dict."""
     if isinstance(observations, Mapping):
         return {key: array[at] for key, array in observations.items()}
-    return observations[at]
+    return np.asarray(observations[at])
