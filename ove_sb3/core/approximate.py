@@ -68,7 +68,7 @@ class SmoothStatistic:
         p, q, n = self.p, self.q, self.p.size
         means = (p.sum() - p) / (n - 1)
         if not self.split:
-            rest, squares = q.sum() - q, q @ q - q**2
+            rest, squares = q.sum() - q, np.sum(q * q) - q**2
             return np.asarray(means - (rest**2 - squares) / ((n - 1) * (n - 2)))
         first, second = self.groups
         product = np.empty(n)
@@ -164,7 +164,7 @@ def _bca(
     bias = ndtri(np.clip(below / n_resamples, 0.5 / n_resamples, 1.0 - 0.5 / n_resamples))
     left_out = statistic.leave_one_out()
     influence = left_out.mean() - left_out
-    spread = float(influence @ influence)
+    spread = float(np.sum(influence**2))
     acceleration = float(np.sum(influence**3)) / (6.0 * spread**1.5) if spread > 0.0 else 0.0
 
     def quantile(tail: float) -> float:
@@ -179,7 +179,7 @@ def _bca(
 
 
 def _sums(p: FloatArray, q: FloatArray) -> FloatArray:
-    return np.array([p.sum(), q.sum(), p @ p, p @ q, q @ q])
+    return np.array([p.sum(), q.sum(), np.sum(p * p), np.sum(p * q), np.sum(q * q)])
 
 
 def _values_and_errors(sums: list[FloatArray], sizes: list[int]) -> tuple[FloatArray, FloatArray]:

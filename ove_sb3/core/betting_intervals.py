@@ -301,7 +301,7 @@ def _reference(
     pilot = order[: schedule.epochs[0]]
     weights = stats.weights[pilot]
     if weights.any():
-        return float(weights @ stats.returns[pilot] / weights.sum())
+        return float(np.sum(weights * stats.returns[pilot]) / weights.sum())
     return sum(limits.return_range) / 2
 
 

@@ -58,7 +58,7 @@ def crossfit_variance(stats: TrajectoryStatistics) -> float:
     value = columns.second.sum()
     for k in range(columns.n_folds):
         first = columns.first[k :: columns.n_folds]
-        value -= (first.sum() ** 2 - first @ first) / (first.size - 1)
+        value -= (first.sum() ** 2 - np.sum(first**2)) / (first.size - 1)
     return float(value / stats.n_trajectories)
 
 
@@ -72,7 +72,9 @@ def crossfit_columns(stats: TrajectoryStatistics) -> CrossfitColumns:
     n_folds = min(_MOST_FOLDS, max(2, n // _SMALLEST_FOLD)) if n >= 4 else 1
     base, reference = _base_columns(stats)
     shifts_are_known = bool(np.isfinite(stats.annuity))
-    moments = [base[:, k::n_folds] @ base[:, k::n_folds].T for k in range(n_folds)]
+    # einsum, not matmul: the last digits of the latter depend on its number of threads
+    folds = [base[:, k::n_folds] for k in range(n_folds)]
+    moments = [np.einsum("in,jn->ij", fold, fold) for fold in folds]
     total = np.sum(moments, axis=0)
     second, first, centre = np.empty(n), np.empty(n), np.empty(n)
     for k in range(n_folds):
@@ -81,8 +83,8 @@ def crossfit_columns(stats: TrajectoryStatistics) -> CrossfitColumns:
         # Without any weight in the other folds the centre is 0: it must not depend on this one.
         m = train[_ONE, _WG] / train[_ONE, _W] if train[_ONE, _W] > 0.0 else -reference
         second_of, first_of = _combinations(train, m, shifts_are_known)
-        second[fold] = second_of @ base[:, fold]
-        first[fold] = first_of @ base[:, fold]
+        second[fold] = np.einsum("i,in->n", second_of, folds[k])
+        first[fold] = np.einsum("i,in->n", first_of, folds[k])
         centre[fold] = reference + m
     return CrossfitColumns(second, first, centre, n_folds)
 
@@ -94,7 +96,7 @@ def _base_columns(stats: TrajectoryStatistics) -> tuple[FloatArray, float]:
     only keeps differences from cancelling; the estimate does not depend on it.
     """
     w, c = stats.weights, stats.annuity
-    reference = float(w @ stats.returns / w.sum()) if w.any() and w.size >= 4 else 0.0
+    reference = float(np.sum(w * stats.returns) / w.sum()) if w.any() and w.size >= 4 else 0.0
     G = stats.returns - reference
     whole = [w, w * G, w * G**2, np.ones_like(w)]
     X, Y, A, B, E = stats.cdis, stats.pdis, stats.pdis_ones, stats.cdis_ones, stats.cdis_cross

@@ -97,7 +97,7 @@ def diagnose(stats: TrajectoryStatistics, *intervals: Interval) -> Diagnostics:
     n, total = w.size, float(w.sum())
     largest = float(w.max())
     scaled = w / largest if largest > 0.0 else w  # squares of huge weights would overflow
-    ess = float(scaled.sum() ** 2 / (scaled @ scaled)) if largest > 0.0 else 0.0
+    ess = float(scaled.sum() ** 2 / np.sum(scaled**2)) if largest > 0.0 else 0.0
     mean = float(scaled.mean() * largest) if largest > 0.0 else 0.0
     error = float(scaled.std(ddof=1) * largest / math.sqrt(n)) if largest > 0.0 else 0.0
     cumulated = np.cumsum(np.sort(scaled)[::-1])

@@ -109,7 +109,7 @@ def estimate_variance(
 def self_normalised_mean(weights: FloatArray, values: FloatArray) -> float:
     """Sum of w x over sum of w; 0 if no weight is left."""
     total = weights.sum()
-    return float(weights @ values / total) if total > 0.0 else 0.0
+    return float(np.sum(weights * values) / total) if total > 0.0 else 0.0
 
 
 def warn_if_blind(stats: TrajectoryStatistics) -> None:
@@ -139,7 +139,7 @@ def _variance(stats: TrajectoryStatistics, estimator: str, mean_square: str) -> 
     if estimator == "naive_is":
         return float(np.var(w * G, ddof=1))
     if estimator == "naive_plugin":
-        return float(w @ (G - np.mean(w * G)) ** 2 / (n - 1))
+        return float(np.sum(w * (G - np.mean(w * G)) ** 2) / (n - 1))
     return self_normalised_mean(w, (G - self_normalised_mean(w, G)) ** 2)
 
 
@@ -154,7 +154,7 @@ def _second_moment_minus_square(second: FloatArray, first: FloatArray, mean_squa
 def squared_mean(values: FloatArray) -> float:
     """Unbiased estimate of the squared mean from all pairs i != j."""
     n = values.size
-    return float((values.sum() ** 2 - values @ values) / (n * (n - 1)))
+    return float((values.sum() ** 2 - np.sum(values**2)) / (n * (n - 1)))
 
 
 def _pair(weights: FloatArray, returns: FloatArray) -> float:
@@ -162,7 +162,7 @@ def _pair(weights: FloatArray, returns: FloatArray) -> float:
     # Centring first changes nothing in exact arithmetic and keeps the difference from cancelling.
     centred = returns - self_normalised_mean(weights, returns)
     n = weights.size
-    first, second = weights @ centred, weights @ centred**2
+    first, second = np.sum(weights * centred), np.sum(weights * centred**2)
     return float(max(weights.sum() * second - first**2, 0.0) / (n * (n - 1)))
 
 

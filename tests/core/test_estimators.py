@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from threadpoolctl import threadpool_limits
 
 import ove_sb3 as ove
 from ove_sb3.core.estimators import VARIANCE_ESTIMATORS
@@ -206,3 +207,21 @@ def test_a_log_that_says_nothing_is_pointed_out() -> None:
         assert ove.estimate_variance(stats) == 0.0
     with pytest.warns(ove.SupportWarning, match="weight 0"):
         ove.estimate_mean(stats)
+
+
+def test_threads_of_the_linear_algebra_library_do_not_matter() -> None:
+    rng = np.random.default_rng(5)
+    n = 100_000
+    stats = ove.trajectory_statistics(
+        rng.normal(0, 0.3, 2 * n), rng.normal(3, 1, 2 * n), np.full(n, 2), gamma=0.9, horizon=2
+    )
+    results = []
+    for threads in (1, 2):
+        with threadpool_limits(threads):
+            results.append(
+                [ove.estimate_variance(stats, estimator=name) for name in VARIANCE_ESTIMATORS]
+                + [ove.diagnose(stats).effective_sample_size]
+                + [ove.variance_interval(stats, method="delta").lower]
+                + [ove.variance_interval(stats, reward_range=(-10, 10)).upper]
+            )
+    assert results[0] == results[1]

@@ -83,7 +83,8 @@ def test_betting_is_at_no_size_wider_than_the_paper(n: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("n", "theirs"), [(100, 25.0), (316, 25.0), (1000, 17.8), (3162, 9.7), (10_000, 5.5), (31_622, 3.0)]
+    ("n", "theirs"),
+    [(100, 25.0), (316, 25.0), (1000, 17.8), (3162, 9.7), (10_000, 5.5), (31_622, 3.0)],
 )
 def test_the_papers_method_gives_what_its_authors_got(n: int, theirs: float) -> None:
     bed = recommender()

@@ -191,9 +191,9 @@ def test_other_versions_and_strangers_are_named(tmp_path: Path) -> None:
     manifest.write_text("{}")
     with pytest.raises(ove.StorageError, match="must describe a log"):
         ove.Trajectories.load(tmp_path / "a")
+    spaces = {"type": "Discrete", "n": 2, "start": 0}
+    EpisodeWriter(tmp_path / "c", ove.Metadata(action_space=spaces))
     with pytest.raises(ove.InvalidInputError, match="logs of the same environment"):
-        spaces = {"type": "Discrete", "n": 2, "start": 0}
-        EpisodeWriter(tmp_path / "c", ove.Metadata(action_space=spaces))
         EpisodeWriter(tmp_path / "c", ove.Metadata(action_space={**spaces, "n": 3}))
 
 

@@ -20,7 +20,8 @@ from .small import BANDIT, SIZES
 MANY = Sizes(n_trials=200, n_grid=(1000, 2000), truth_episodes=0)
 # The command itself, with one study that needs no training.
 COMMAND = """
-import sys
+import signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)  # also if the tests run in the background
 from ove_sb3.experiments import settings
 from ove_sb3.experiments.__main__ import main
 from tests.experiments.small import BANDIT
