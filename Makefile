@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: setup test test-slow lint bench clean
+.PHONY: setup test test-slow test-matrix lint bench clean
 
 setup: $(READY)
 
@@ -25,8 +25,23 @@ test: lint
 test-slow: setup
 	$(BIN)/pytest -n 2 -m slow
 
+# The same tests on the oldest gymnasium that is supported, in an environment of its own.
+OLD := .venv-gymnasium-0.29
+OLD_CONSTRAINTS := $(OLD)/constraints.txt
+
+$(OLD)/.ready: pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(OLD)
+	grep -v '^gymnasium==\|^minari==' constraints.txt > $(OLD_CONSTRAINTS)
+	echo 'gymnasium==0.29.1' >> $(OLD_CONSTRAINTS)
+	$(OLD)/bin/python -m pip install --quiet --constraint $(OLD_CONSTRAINTS) pip setuptools
+	$(OLD)/bin/python -m pip install --quiet --no-build-isolation --constraint $(OLD_CONSTRAINTS) --editable '.[dev]'
+	touch $(OLD)/.ready
+
+test-matrix: test $(OLD)/.ready
+	$(OLD)/bin/pytest -n 2 -m "not slow"
+
 bench: setup
 	$(BIN)/python -m benchmarks
 
 clean:
-	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache
+	rm -rf $(VENV) $(OLD) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache

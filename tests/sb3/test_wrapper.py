@@ -24,14 +24,11 @@ def play(env: Any, model: Any, n: int, **options: Any) -> None:
         observation, _ = env.reset(seed=i)
         ended, state, start = False, None, np.ones(1, bool)
         while not ended:
-            if CASES_WITH_MASKS and "action_masks" in options:
+            if "action_masks" in options:
                 options["action_masks"] = env.unwrapped.action_masks()
             action, state = model.predict(observation, state=state, episode_start=start, **options)
             observation, _, terminated, truncated, _ = env.step(action)
             ended, start = terminated or truncated, np.zeros(1, bool)
-
-
-CASES_WITH_MASKS = True
 
 
 @pytest.mark.parametrize(
@@ -88,6 +85,7 @@ def test_a_changed_model_makes_the_log_adaptive() -> None:
 
 
 @pytest.mark.filterwarnings("ignore:.*The environment.*is different from the unwrapped version.*")
+@pytest.mark.filterwarnings("ignore:.*A Box observation space .* value is.*infinity.*")
 def test_rules_of_gymnasium() -> None:
     model = PPO("MlpPolicy", "CartPole-v1", device="cpu", seed=0)
     env = ove.LogActionProbability(gym.make("CartPole-v1"), model, flush_every=3)
