@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: setup test test-slow test-browser pictures lint bench bench-peers reproduce reproduce-full clean
+.PHONY: setup test test-slow test-matrix test-browser pictures lint bench bench-peers reproduce reproduce-full clean
 
 setup: $(READY)
 
@@ -34,6 +34,22 @@ test-browser: setup
 pictures: setup
 	OVE_PICTURES=docs/images $(BIN)/pytest -m browser tests/browser
 
+# The same tests on the oldest gymnasium that is supported, in an environment of its own.
+OLD := .venv-gymnasium-0.29
+OLD_CONSTRAINTS := $(OLD)/constraints.txt
+
+$(OLD)/.ready: pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(OLD)
+	grep -v '^gymnasium==\|^minari==' constraints.txt > $(OLD_CONSTRAINTS)
+	echo 'gymnasium==0.29.1' >> $(OLD_CONSTRAINTS)
+	$(OLD)/bin/python -m pip install --quiet --constraint $(OLD_CONSTRAINTS) pip setuptools
+	$(OLD)/bin/python -m pip install --quiet --no-build-isolation --constraint $(OLD_CONSTRAINTS) --editable '.[dev]'
+	$(OLD)/bin/python -m pip install --quiet --no-deps --constraint constraints.txt simglucose
+	touch $(OLD)/.ready
+
+test-matrix: test $(OLD)/.ready
+	$(OLD)/bin/pytest -n 2 -m "not slow and not browser"
+
 bench: setup
 	$(BIN)/python -m benchmarks
 
@@ -49,5 +65,5 @@ bench-peers: setup
 	$(BIN)/python -m benchmarks.peers
 
 clean:
-	rm -rf $(VENV) .peers build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache
+	rm -rf $(VENV) $(OLD) .peers build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache
 	find . -name __pycache__ -prune -exec rm -rf {} +

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -103,6 +104,8 @@ def to_minari(data: Trajectories, dataset_id: str, **details: Any) -> MinariData
         )
     if data.metadata.env_id is not None:
         details.setdefault("env", data.metadata.env_id)
+    if "jpeg_encoding" in inspect.signature(minari.create_dataset_from_buffers).parameters:
+        details.setdefault("jpeg_encoding", False)  # the default is lossy
     dataset: MinariDataset = minari.create_dataset_from_buffers(
         dataset_id,
         buffers,

@@ -311,7 +311,7 @@ def test_vec_normalize_logs_the_original() -> None:
     normalized.training = False
     fresh = ove.collect(model, normalized, 4, seed=0)
     stats: Any = normalized.obs_rms
-    by_hand = np.clip((fresh.observations - stats.mean) / np.sqrt(stats.var + 1e-8), -2, 2)  # type: ignore[operator]
+    by_hand = np.clip((fresh.observations - stats.mean) / np.sqrt(stats.var + 1e-8), -2, 2)
     tensor = torch.as_tensor(by_hand, dtype=torch.float32)
     with torch.no_grad():
         _, expected, _ = model.policy.evaluate_actions(

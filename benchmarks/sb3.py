@@ -1,0 +1,173 @@
+"""Speed of collecting, logging, storing and evaluating, next to the bare operation.
+
+All ratios are measured side by side in one run, alternating, and the median is printed.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from stable_baselines3 import PPO
+from stable_baselines3.common.env_util import make_vec_env
+from stable_baselines3.common.vec_env import DummyVecEnv, VecEnv
+
+import ove_sb3 as ove
+from ove_sb3.data.storage import EpisodeWriter
+
+REPEATS = 5
+
+
+def main() -> None:
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        for n_envs in (1, 8):
+            print(
+                f"collect / predict loop, {n_envs} envs     {collect_ratio(n_envs):6.2f}  (<= 1.10)"
+            )
+        for n_envs in (1, 8):
+            print(
+                f"logged / bare learn, {n_envs} envs        {learn_ratio(n_envs):6.2f}  (<= 1.15)"
+            )
+        print(f"log_prob / bare actor forward     {log_prob_ratio():6.2f}  (<= 1.30)")
+        written, segments, parquet = storage_rates()
+        print(f"steps written per CPU-second      {written / 1e6:6.2f} M  (>= 0.3 M)")
+        print(f"steps read per CPU-second         {segments / 1e6:6.2f} M  (>= 5 M, while logging)")
+        print(f"                                  {parquet / 1e6:6.2f} M  (>= 5 M, Parquet)")
+    finally:
+        torch.set_num_threads(threads)
+
+
+def model_on(venv: Any, **options: Any) -> PPO:
+    return PPO("MlpPolicy", venv, device="cpu", seed=0, **options)
+
+
+def cart_poles(n_envs: int) -> DummyVecEnv:
+    venv = make_vec_env("CartPole-v1", n_envs=n_envs, seed=0)
+    assert isinstance(venv, DummyVecEnv)
+    return venv
+
+
+def median_ratio(first: Callable[[], float], second: Callable[[], float]) -> float:
+    first(), second()
+    return float(np.median([first() / second() for _ in range(REPEATS)]))
+
+
+def collect_ratio(n_envs: int) -> float:
+    """CPU time a step of `collect`, over that of a loop of `predict` and `step`."""
+    venv = cart_poles(n_envs)
+    model = model_on(venv)
+
+    def collecting() -> float:
+        start = time.process_time()
+        data = ove.collect(model, venv, 150, seed=0)
+        return (time.process_time() - start) / data.n_steps
+
+    return median_ratio(collecting, lambda: predict_loop(model, venv, 3000))
+
+
+def predict_loop(model: PPO, venv: VecEnv, n_steps: int) -> float:
+    observations: Any = venv.reset()
+    start = time.process_time()
+    for _ in range(n_steps // venv.num_envs):
+        actions, _ = model.predict(observations, deterministic=False)
+        observations, _, _, _ = venv.step(actions)
+    return (time.process_time() - start) / (n_steps // venv.num_envs * venv.num_envs)
+
+
+def learn_ratio(n_envs: int) -> float:
+    """CPU time of `learn` with the wrapper over that without."""
+
+    def learning(logged: bool) -> float:
+        path = tempfile.mkdtemp()
+        venv: Any = cart_poles(n_envs)
+        if logged:
+            venv = ove.VecLogActionProbability(venv, path=path)
+        model = model_on(venv, n_steps=2048 // n_envs)
+        if logged:
+            venv.set_model(model)
+        start = time.process_time()
+        model.learn(4096)
+        venv.close()
+        spent = time.process_time() - start
+        shutil.rmtree(path)
+        return spent
+
+    return median_ratio(lambda: learning(True), lambda: learning(False))
+
+
+def log_prob_ratio() -> float:
+    """CPU time of candidate log-probabilities over that of the actor's forward passes alone."""
+    model = model_on(cart_poles(1))
+    n = 200_000
+    rng = np.random.default_rng(0)
+    observations = rng.normal(size=(n, 4)).astype(np.float32)
+    actions = rng.integers(0, 2, n)
+
+    def ours() -> float:
+        start = time.process_time()
+        ove.log_prob(model, observations, actions)
+        return time.process_time() - start
+
+    def bare() -> float:
+        policy = model.policy
+        start = time.process_time()
+        with torch.no_grad():
+            for at in range(0, n, 4096):
+                batch = torch.as_tensor(observations[at : at + 4096])
+                policy.action_net(policy.mlp_extractor.forward_actor(batch))
+        return time.process_time() - start
+
+    return median_ratio(ours, bare)
+
+
+def storage_rates() -> tuple[float, float, float]:
+    """Steps per CPU-second: written, read from segments, read from Parquet."""
+    rng = np.random.default_rng(0)
+    episodes = []
+    for _ in range(20_000):
+        n = int(rng.integers(20, 200))
+        episodes.append(
+            ove.Trajectories.from_arrays(
+                observations=rng.normal(size=(n, 4)).astype(np.float32),
+                actions=rng.integers(0, 2, n),
+                log_probs=np.log(rng.uniform(0.1, 1.0, n)),
+                rewards=np.ones(n),
+                lengths=[n],
+                final_observations=rng.normal(size=(1, 4)).astype(np.float32),
+            )
+        )
+    n_steps = sum(episode.n_steps for episode in episodes)
+    path = Path(tempfile.mkdtemp())
+    try:
+        start = time.process_time()
+        writer = EpisodeWriter(path, ove.Metadata())
+        for episode in episodes:
+            writer.add(episode)
+        writer.flush()
+        written = n_steps / (time.process_time() - start)
+        segments = read_rate(path, n_steps)
+        writer.close()
+        return written, segments, read_rate(path, n_steps)
+    finally:
+        shutil.rmtree(path)
+
+
+def read_rate(path: Path, n_steps: int) -> float:
+    rates = []
+    for _ in range(REPEATS):
+        start = time.process_time()
+        assert ove.Trajectories.load(path).n_steps == n_steps
+        rates.append(n_steps / (time.process_time() - start))
+    return float(np.median(rates))
+
+
+if __name__ == "__main__":
+    main()
