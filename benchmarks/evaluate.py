@@ -57,9 +57,8 @@ def measure(path: str, how: str) -> None:
     import ove_sb3 as ove
 
     model = PPO("MlpPolicy", "CartPole-v1", device="cpu", seed=0)
-    small = ove.Trajectories.load(path)[:50]
-    ove.evaluate(small, model, gamma=0.99)  # compiles, and fills all caches
-    del small
+    small = ove.collect(model, "CartPole-v1", 50, seed=0, reward_range=(0.0, 1.0))
+    ove.evaluate(small, model.policy, gamma=0.99)  # compiles, and fills all caches
     data = ove.Trajectories.load(path) if how == "in memory" else path
     before = _resident()
     peak, done = [before], threading.Event()
