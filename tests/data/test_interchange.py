@@ -21,7 +21,7 @@ def test_pandas() -> None:
     assert frame.index.names == ["episode", "step"]
     np.testing.assert_array_equal(frame["reward"], data.rewards)
     np.testing.assert_array_equal(frame["action_1"], data.actions[:, 1])
-    np.testing.assert_array_equal(frame["observation_k"], data.observations["k"])  # type: ignore[call-overload]
+    np.testing.assert_array_equal(frame["observation_k"], data.observations["k"])
     ends = frame.groupby("episode")["truncated"].last()
     np.testing.assert_array_equal(ends, data.truncated)
     assert frame["terminated"].sum() == data.terminated.sum()

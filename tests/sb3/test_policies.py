@@ -87,7 +87,7 @@ def test_tables_and_softmax() -> None:
     law = ove.action_distribution(ove.SoftmaxPolicy(dqn, 2.0), ONE)
     expected = np.exp(values / 2) / np.exp(values / 2).sum()
     np.testing.assert_allclose(np.exp(law.log_p[0]), expected, atol=1e-6)  # type: ignore[attr-defined]
-    with pytest.raises(ove.InvalidInputError, match="add up to 1 in every row.*row 1"):
+    with pytest.raises(ove.InvalidInputError, match=r"add up to 1 in every row.*row 1"):
         ove.TabularPolicy([[0.5, 0.5], [0.5, 0.6]])
     with pytest.raises(ove.InvalidInputError, match="states from 0 to 1"):
         ove.action_distribution(ove.TabularPolicy(table), np.array([2]))
