@@ -31,6 +31,7 @@ _MANY_BLOCKS = 400  # revisions of the stakes; more are tighter and slower
 _FEW_BLOCKS = 100  # for the lower bound, which is tested at many centres
 _CENTRES = np.array([0.0, 0.03, 0.1, 0.2, 0.35, 0.5, 0.75, 1.0])  # from the mean to mid-range
 _CONTROLS = np.array([0.0, 0.02, 0.05, 0.1, 0.2, 0.4, 0.7, 1.0])  # from regression slope to bound
+_ROUNDING = 1e-15
 _SLOPE_SHARES = np.array([0.0, 0.25, 0.5, 0.75, 0.9, 1.0])
 _CENTRES_PER_ERROR = 5  # half-spacings of the lower bound's centres per standard error of the pilot
 _FAR = 4.0  # a centre is far if its x(m) exceeds that of the nearest by so many grid units
@@ -259,8 +260,11 @@ def _bet_against(
         bound = target.bound[:, :, None]
         if math.isfinite(form.max_weight):
             slope = np.minimum(past.slopes(target.z), target.bound)[:, :, None]
-            q = slope + _CONTROLS * (bound - slope)
-            floor = target.constant[:, :, None] - q - (bound - q) * form.max_weight
+            short = (1.0 - _CONTROLS) * (bound - slope)  # of the bound; exactly 0 at the last
+            q = bound - short
+            # Rounding of q counts as often as the largest weight says, which can be 1e20 times.
+            rounding = np.where(short > 0.0, _ROUNDING * (np.abs(bound) + np.abs(slope)), 0.0)
+            floor = target.constant[:, :, None] - q - (short + rounding) * form.max_weight
         else:
             q = bound
             floor = target.constant[:, :, None] - q

@@ -50,3 +50,19 @@ def test_the_square_of_the_half_spacing_is_allowed_for(monkeypatch: pytest.Monke
     stats = chain(5).statistics(500, np.random.default_rng(0))
     assert ove.variance_interval(stats, reward_range=(-1, 1), side="lower").lower > 0.0
     np.testing.assert_allclose(lowest, np.square(spacings), rtol=1e-12)
+
+
+@pytest.mark.parametrize("max_weight", [1e12, 1e15, 1e16, 1e20, 1e40, 1e150, 1e300])
+def test_a_bound_on_the_weight_that_says_nothing_changes_nothing(max_weight: float) -> None:
+    # Rounding errors of a control variate, times such a bound, must not pass for knowledge.
+    rng = np.random.default_rng(0)
+    lengths = np.minimum(rng.geometric(1 / 20, size=300), 200)
+    log_ratios = np.log(np.where(rng.random(lengths.sum()) < 0.5, 1.02, 0.98))
+    rewards = rng.choice([0.0, 1.0], size=lengths.sum())
+    stats = ove.trajectory_statistics(log_ratios, rewards, lengths, gamma=0.95, horizon=200)
+    for function in (ove.variance_interval, ove.mean_interval):
+        without = function(stats, reward_range=(0, 1))
+        useless = function(stats, reward_range=(0, 1), max_weight=max_weight)
+        assert useless.lower == pytest.approx(without.lower, rel=1e-3)
+        assert useless.upper == pytest.approx(without.upper, rel=1e-3)
+        assert without.width > 0.0

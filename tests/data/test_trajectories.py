@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -144,17 +143,3 @@ def test_every_public_name_is_there() -> None:
     for name in ove.__all__:
         assert getattr(ove, name) is not None
         assert name in dir(ove)
-
-
-def test_compact_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    from ove_sb3.cli import main
-
-    writer = ove.EpisodeWriter(tmp_path, ove.Metadata(), flush_every=1)
-    for one in some(3):
-        writer.add(one)
-    writer.close(compact=False)
-    assert main(["compact", str(tmp_path)]) == 0
-    assert "1 file turned into Parquet" in capsys.readouterr().out
-    same(ove.Trajectories.load(tmp_path), some(3))
-    assert main(["compact", str(tmp_path / "nowhere")]) == 1
-    assert "manifest.json is not there" in capsys.readouterr().err
