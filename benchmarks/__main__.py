@@ -1,11 +1,11 @@
-"""Print all tables: ``python -m benchmarks [speed | tightness | accuracy ...]``."""
+"""Print all tables: ``python -m benchmarks [speed | tightness | accuracy | callback ...]``."""
 
 from __future__ import annotations
 
 import argparse
 import importlib
 
-TOPICS = ("speed", "tightness", "accuracy")
+TOPICS = ("speed", "tightness", "accuracy", "callback")
 
 parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
 parser.add_argument("topics", nargs="*", help=f"any of {', '.join(TOPICS)} (default: all)")
