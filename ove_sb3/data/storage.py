@@ -92,7 +92,7 @@ class EpisodeWriter:
         if path.exists() and path.stat().st_size == 0:
             path.unlink()
         elif compact and path.exists():
-            _compact([path])
+            _compact(path)
 
 
 def load(path: str | PathLike[str]) -> Trajectories:
@@ -143,28 +143,22 @@ def compact(path: str | PathLike[str]) -> int:
     _read_manifest(directory)
     live = [file for file in _live_files(directory) if file.suffix == ".segments"]
     finished = [file for file in live if is_abandoned(file)]
-    if finished:
-        _compact(finished)
+    for file in finished:
+        _compact(file)
     for file in set(_data_files(directory)) - set(_live_files(directory)):
         file.unlink(missing_ok=True)  # replaced, and left over by a crash
     return len(finished)
 
 
-def _compact(files: Sequence[Path]) -> None:
-    tables = [(file, table) for file in files for table in _tables(file)]
+def _compact(file: Path) -> None:
+    """Replace a file of segments by Parquet, in its place in the order of files."""
+    tables = list(_tables(file))
     if tables:
-        metadata = _merge([_header(table.schema, file) for file, table in tables])
-        schemas = [table.schema.remove_metadata() for _, table in tables]
-        if any(schema != schemas[0] for schema in schemas):
-            raise StorageError(
-                f"`{files[0].parent}` must hold columns of one kind, got different ones in its "
-                "files. They belong to different environments?"
-            )
-        joined = pa.concat_tables([table.replace_schema_metadata(None) for _, table in tables])
-        whole = _with_header(joined, metadata, replaces=[file.name for file in files])
-        _write_parquet(whole, files[0].with_suffix(".parquet"))
-    for file in files:
-        file.unlink(missing_ok=True)
+        metadata = _merge([_header(table.schema, file) for table in tables])
+        joined = pa.concat_tables([table.replace_schema_metadata(None) for table in tables])
+        whole = _with_header(joined, metadata, replaces=[file.name])
+        _write_parquet(whole, file.with_suffix(".parquet"))
+    file.unlink(missing_ok=True)
 
 
 def _stem() -> str:

@@ -20,7 +20,7 @@ from scipy.special import log_ndtr, ndtr
 from typing_extensions import override
 
 from ove_sb3.core.errors import InvalidInputError
-from ove_sb3.core.validation import FloatArray, as_generator
+from ove_sb3.core.validation import FloatArray, IntArray, as_generator
 
 from .distributions import ActionDistribution, Rng
 
@@ -123,6 +123,15 @@ class BoxDistribution(ActionDistribution):
         if at_high.any():
             each = np.where(at_high, self._log_above(b.high_edge), each)
         return np.asarray(each.sum(axis=1))
+
+    @override
+    def cells(self, actions: ArrayLike) -> tuple[FloatArray, IntArray]:
+        b = self.bounds
+        x = self._rows(actions).reshape(self._n, -1).astype(np.float64)
+        below = np.broadcast_to(self._log_below(b.low_edge), x.shape)
+        above = np.broadcast_to(self._log_above(b.high_edge), x.shape)
+        mass = np.exp(np.concatenate([below, above], axis=1)).mean(axis=0)
+        return mass, np.concatenate([(x <= b.low_edge).sum(axis=0), (x >= b.high_edge).sum(axis=0)])
 
     def _refuse_outside(self, x: FloatArray, inside: NDArray[np.bool_]) -> None:
         row, column = (int(i) for i in np.argwhere(~inside)[0])

@@ -56,6 +56,14 @@ class ActionDistribution(ABC):
             "policy, or give the model action noise."
         )
 
+    @abstractmethod
+    def cells(self, actions: ArrayLike) -> tuple[FloatArray, IntArray]:
+        """Mean probability, and number of `actions`, of every cell that has positive probability.
+
+        Cells are the choices of discrete actions and the bounds of a Box: where a behavior may
+        have probability 0 and a candidate more, which no ratio of logged actions can show.
+        """
+
     def _rows(self, actions: ArrayLike) -> NDArray[Any]:
         """`actions` as (n, *action_shape), so that (n, 1) and (n,) are never broadcast."""
         array = np.asarray(actions)
@@ -100,6 +108,11 @@ class Categorical(ActionDistribution):
         return self.log_p[np.arange(len(index)), index]
 
     @override
+    def cells(self, actions: ArrayLike) -> tuple[FloatArray, IntArray]:
+        index = self._rows(actions).astype(np.int64) - int(self.action_space.start)  # type: ignore[attr-defined]
+        return np.exp(self.log_p).mean(axis=0), np.bincount(index, minlength=self.log_p.shape[1])
+
+    @override
     def deterministic(self) -> Categorical:
         return Categorical(point_mass(self.log_p), self.action_space)  # type: ignore[arg-type]
 
@@ -141,6 +154,16 @@ class MultiCategorical(ActionDistribution):
         return total
 
     @override
+    def cells(self, actions: ArrayLike) -> tuple[FloatArray, IntArray]:
+        rows = self._rows(actions).astype(np.int64)
+        counts = [
+            np.bincount(rows[:, column], minlength=part.shape[1])
+            for column, part in enumerate(self.parts)
+        ]
+        mass = [np.exp(part).mean(axis=0) for part in self.parts]
+        return np.concatenate(mass), np.concatenate(counts)
+
+    @override
     def deterministic(self) -> MultiCategorical:
         log_p = np.concatenate([point_mass(part) for part in self.parts], axis=1)
         return MultiCategorical(log_p, [part.shape[1] for part in self.parts], self.action_space)
@@ -175,6 +198,12 @@ class Mixture(ActionDistribution):
     def log_prob(self, actions: ArrayLike) -> FloatArray:
         each = np.stack([component.log_prob(actions) for component in self.components], axis=1)
         return np.asarray(logsumexp(each + self.log_weights, axis=1))
+
+    @override
+    def cells(self, actions: ArrayLike) -> tuple[FloatArray, IntArray]:
+        each = [component.cells(actions) for component in self.components]
+        weights = np.exp(self.log_weights).mean(axis=0)
+        return weights @ np.stack([mass for mass, _ in each]), each[0][1]
 
 
 def log_softmax(logits: NDArray[Any], mask: NDArray[np.bool_] | None = None) -> FloatArray:

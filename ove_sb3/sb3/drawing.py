@@ -22,13 +22,14 @@ from stable_baselines3.common.vec_env import VecNormalize
 from ove_sb3.core.errors import DependenceWarning, InvalidInputError, UnsupportedPolicyError
 from ove_sb3.core.validation import FloatArray
 
-from .box_distributions import BoxBounds, NoisyUniform, Uniform
+from .box_distributions import BoxBounds, NoisyUniform
 from .dispatch import law_of
-from .distributions import ActionDistribution, Categorical
-from .laws import ActorCriticLaw, GreedyLaw, Law, Masks, NetworkLaw
+from .distributions import ActionDistribution
+from .laws import ActorCriticLaw, GreedyLaw, Law, Masks
 from .networks import Observation
 from .noise import GaussianNoise
 from .noisy_actor import NoisyActorLaw
+from .uniform import uniform_on
 
 _DEEPEST = 40
 
@@ -155,16 +156,9 @@ class Drawing:
 
     def _warm_up(self) -> ActionDistribution:
         space = self.law.action_space
-        if isinstance(space, spaces.Discrete):
-            log_p = np.full((self.n_envs, int(space.n)), -np.log(float(space.n)))
-            return Categorical(log_p, space)
-        if not isinstance(space, spaces.Box):
-            raise UnsupportedPolicyError(
-                f"`model` must act in a Discrete or Box space during its warm-up, got {space}."
-            )
-        bounds = self.law.bounds if isinstance(self.law, NetworkLaw) else BoxBounds(space)
-        if self.model.action_noise is None:
-            return Uniform(bounds, self.n_envs)
+        if not isinstance(space, spaces.Box) or self.model.action_noise is None:
+            return uniform_on(space, self.n_envs)
+        bounds = BoxBounds(space)
         noise = GaussianNoise(self.model.action_noise)
         shift, std = noise.parameters(self.n_envs, bounds.low.size, self._before(), self._start)
         return NoisyUniform(bounds, shift, std)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
 from typing import Any
 
@@ -9,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from stable_baselines3.common.vec_env import VecNormalize
 
-from ove_sb3.core.errors import InvalidInputError
+from ove_sb3.core.errors import InvalidInputError, SupportWarning
 from ove_sb3.core.validation import FloatArray, IntArray, check_integer
 from ove_sb3.data.metadata import describe_space
 from ove_sb3.data.trajectories import Trajectories
@@ -18,6 +19,10 @@ from .dispatch import law_of
 from .laws import Law, Masks
 from .networks import check_observations
 from .recurrent import rows_of
+from .uniform import uniform_on
+
+_NOTABLE = 0.01  # mean probability of something that the log lacks
+_SURELY_SEEN = 30.0  # expected number of times, if the behavior had that probability
 
 
 def log_prob(
@@ -90,6 +95,8 @@ def log_prob(
     batch, n = check_observations(observations, law.observation_space)
     _check_counts(law, n, acted, masks, episodes)
     found = np.empty(n)
+    mass: FloatArray | None = None
+    counts: IntArray | None = None
     for steps, parts in _batches(law, n, episodes, batch_size):
         rows = rows_of(batch, steps)
         part_masks = None if masks is None else masks[steps]
@@ -97,7 +104,29 @@ def log_prob(
         if deterministic:
             laws = laws.deterministic()
         found[steps] = laws.log_prob(acted[steps])
+        if mass is None or counts is None:
+            mass, counts = laws.cells(acted[steps])
+            unseen = np.flatnonzero((counts == 0) & (mass > _NOTABLE))
+    if mass is not None and unseen.size:
+        _warn_if_uncovered(law, mass, unseen, acted)
     return found
+
+
+def _warn_if_uncovered(law: Law, mass: FloatArray, unseen: IntArray, actions: Any) -> None:
+    """Say so if the candidate often does what the whole log never shows."""
+    uniform = uniform_on(law.action_space, len(actions))
+    _, counts = uniform.cells(actions)
+    missing = unseen[(counts[unseen] == 0) & (mass[unseen] * len(actions) > _SURELY_SEEN)]
+    if missing.size:
+        what = "acts at a bound" if hasattr(law.action_space, "low") else "takes an action"
+        warnings.warn(
+            f"the candidate {what} that is never seen in the {len(actions)} logged steps, with "
+            f"probability {mass[missing].max():.2g}. The behavior seems to have probability 0 "
+            "there: estimates leave that part of the candidate out. Use a behavior that covers the "
+            "candidate, such as a MixturePolicy with it.",
+            SupportWarning,
+            stacklevel=3,
+        )
 
 
 def _batches(

@@ -17,17 +17,11 @@ from typing_extensions import override
 from ove_sb3.core.errors import InvalidInputError, UnsupportedPolicyError
 from ove_sb3.core.validation import FloatArray, as_generator, check_real
 
-from .box_distributions import BoxBounds, Uniform
 from .dispatch import greedy_law_of, law_of
-from .distributions import (
-    ActionDistribution,
-    Categorical,
-    Mixture,
-    MultiCategorical,
-    log_softmax,
-)
+from .distributions import ActionDistribution, Categorical, Mixture, log_softmax
 from .laws import GreedyLaw, Law, Masks
 from .networks import Observation, check_observations
+from .uniform import uniform_on
 
 
 class ReadyPolicy(Law):
@@ -395,22 +389,3 @@ class EpsilonGreedy(ReadyPolicy):
     def identity(self) -> Iterable[bytes] | None:
         inner = self.law.fingerprint()
         return None if inner is None else [np.float64(self.epsilon).tobytes(), inner.encode()]
-
-
-def uniform_on(space: spaces.Space[Any], n: int) -> ActionDistribution:
-    """The uniform law on `space`, n times."""
-    if isinstance(space, spaces.Discrete):
-        return Categorical(np.full((n, int(space.n)), -np.log(float(space.n))), space)
-    if isinstance(space, spaces.Box):
-        return Uniform(BoxBounds(space), n)
-    if isinstance(space, spaces.MultiDiscrete) and space.nvec.ndim == 1:
-        sizes = [int(size) for size in space.nvec]
-    elif isinstance(space, spaces.MultiBinary) and len(space.shape) == 1:
-        sizes = [2] * int(space.shape[0])
-    else:
-        raise InvalidInputError(
-            "`action_space` must be Discrete, MultiDiscrete or MultiBinary of one dimension, or a "
-            f"bounded Box, got {space}."
-        )
-    log_p = np.concatenate([np.full((n, size), -np.log(float(size))) for size in sizes], axis=1)
-    return MultiCategorical(log_p, sizes, space)

@@ -130,6 +130,8 @@ def make_model(case: str, seed: int = 0, n_envs: int = 1, venv: Any = None, **ex
         network["squash_output"] = True
     if algorithm == "RecurrentPPO":
         network["lstm_hidden_size"] = 8
+    if algorithm == "QRDQN":
+        network["n_quantiles"] = 10
     arguments["policy_kwargs"] = {**network, **arguments.get("policy_kwargs", {})}
     kind = {"vector": "MlpPolicy", "dict": "MultiInputPolicy", "image": "CnnPolicy"}[observations]
     if algorithm == "RecurrentPPO":
@@ -176,7 +178,7 @@ def ou_noise() -> OrnsteinUhlenbeckActionNoise:
     return OrnsteinUhlenbeckActionNoise(
         np.array([0.1, -0.1]),
         np.array([0.8, 1.2]),
-        theta=0.4,
+        theta=2.0,
         dt=0.3,
         initial_noise=np.array([0.2, 0.0]),
     )

@@ -1,0 +1,101 @@
+"""Real processes killed by SIGKILL at random moments: nothing acknowledged is lost or torn."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ove_sb3.data.metadata import Metadata
+from ove_sb3.data.storage import compact
+from ove_sb3.data.trajectories import Trajectories
+
+from .writer_process import episode
+
+SCRIPT = Path(__file__).with_name("writer_process.py")
+
+
+def start(directory: Path, writer: int, flush_every: int, close: int) -> subprocess.Popen[str]:
+    command = [sys.executable, str(SCRIPT), str(directory), *map(str, (writer, flush_every, close))]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+
+
+def kill(process: subprocess.Popen[str], lines: int, delay: float) -> int:
+    """Kill some time after so many acknowledgements; return the last one that was made."""
+    assert process.stdout is not None
+    assert process.stdout.readline() == "ready\n"
+    seen = [process.stdout.readline() for _ in range(lines)]
+    time.sleep(delay)
+    process.send_signal(signal.SIGKILL)
+    rest, _ = process.communicate()
+    assert process.returncode == -signal.SIGKILL
+    whole = [line for line in [*seen, *rest.splitlines(keepends=True)] if line.endswith("\n")]
+    return int(whole[-1]) if whole else 0
+
+
+def check_log(directory: Path, acknowledged: dict[int, int]) -> None:
+    """Every acknowledged episode is there once, in order and bit for bit, and nothing is torn."""
+    data = Trajectories.load(directory)
+    assert data.final_observations is not None
+    writers, numbers = np.asarray(data.final_observations)[:, :2].astype(int).T
+    assert set(writers) <= set(acknowledged)
+    for writer, count in acknowledged.items():
+        found = numbers[writers == writer]
+        assert len(found) >= count
+        assert (found == np.arange(len(found))).all()
+    # The last episodes of every writer are those at risk; of the rest, some.
+    ends = [np.flatnonzero(writers == writer)[-12:] for writer in acknowledged]
+    some = np.random.default_rng(0).integers(0, len(data), 100)
+    for i in np.unique(np.concatenate([*ends, some])):
+        expected = episode(int(writers[i]), int(numbers[i]), Metadata())
+        there = data[i]
+        for name in ("observations", "actions", "log_probs", "rewards", "terminated", "truncated"):
+            assert np.array_equal(getattr(there, name), getattr(expected, name)), name
+
+
+@pytest.mark.parametrize("flush_every", [1, 7])
+@pytest.mark.parametrize("close", [0, 5])
+def test_killed_writers(tmp_path: Path, flush_every: int, close: int) -> None:
+    """Sixteen kills for each of four settings, two processes at a time in one directory."""
+    rng = np.random.default_rng([flush_every, close])
+    acknowledged: dict[int, int] = {}
+    for round_ in range(8):
+        pair = [start(tmp_path, 2 * round_ + i, flush_every, close) for i in range(2)]
+        for i, process in enumerate(pair):
+            lines, delay = int(rng.integers(0, 12)), float(rng.uniform(0.0, 0.02))
+            acknowledged[2 * round_ + i] = kill(process, lines, delay)
+        if round_ % 3 == 2:
+            check_log(tmp_path, acknowledged)
+    assert sum(acknowledged.values()) > 20
+    compact(tmp_path)
+    check_log(tmp_path, acknowledged)
+    assert not list(tmp_path.glob("*.segments"))
+
+
+def test_every_cut_of_a_file_is_readable(tmp_path: Path) -> None:
+    """A file cut at any byte holds the segments before the cut, and is never an error."""
+    acknowledged = kill(start(tmp_path / "log", 0, 3, 0), 5, 0.0)
+    assert acknowledged >= 15
+    (file,) = (tmp_path / "log").glob("*.segments")
+    whole = file.read_bytes()
+    manifest = (tmp_path / "log" / "manifest.json").read_text()
+    copy = tmp_path / "copy"
+    copy.mkdir()
+    (copy / "manifest.json").write_text(manifest)
+    previous = 0
+    for cut in np.linspace(1, len(whole), 60).astype(int):
+        (copy / "part-0.segments").write_bytes(whole[:cut])
+        try:
+            n = len(Trajectories.load(copy))
+        except OSError as error:
+            assert "at least one complete episode" in str(error)  # noqa: PT017
+            n = 0
+        assert n % 3 == 0
+        assert n >= previous
+        previous = n
+    assert previous >= acknowledged

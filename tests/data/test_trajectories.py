@@ -1,0 +1,160 @@
+"""The value that is passed on: shapes, slices, joins, and what it refuses."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import ove_sb3 as ove
+from ove_sb3.data.metadata import describe_space, make_space
+
+from .test_storage import same, some
+
+
+def arrays(**changes: Any) -> dict[str, Any]:
+    values = {
+        "observations": np.arange(5.0),
+        "actions": np.array([0, 1, 0, 1, 1]),
+        "log_probs": np.log([0.5, 0.5, 0.5, 0.25, 0.25]),
+        "rewards": [1.0, 2.0, 3.0, 4.0, 5.0],
+        "lengths": [2, 3],
+    }
+    return {**values, **changes}
+
+
+def test_what_it_tells() -> None:
+    data = ove.Trajectories.from_arrays(**arrays(metadata={"env_id": "Test-v0", "adaptive": True}))
+    assert repr(data) == ("Trajectories: 2 episodes of Test-v0, 5 steps, mean return 7.5, adaptive")
+    assert data.returns(0.5).tolist() == [2.0, 6.25]
+    assert data.starts.tolist() == [0, 2]
+    with pytest.raises(ValueError, match="read-only"):
+        data.rewards[0] = 3.0
+    with pytest.raises(AttributeError):
+        data.rewards = data.rewards  # type: ignore[misc]
+
+
+def test_slices() -> None:
+    data = some(7, kind="dict")
+    for index in (3, -1, slice(2, 5), slice(None, None, -2), [4, 0, 4], np.arange(7) % 2 == 0):
+        chosen = np.atleast_1d(np.arange(7)[index])
+        part = data[index]
+        assert part.lengths.tolist() == data.lengths[chosen].tolist()
+        rewards = [data.rewards[data.starts[i] : data.starts[i] + data.lengths[i]] for i in chosen]
+        np.testing.assert_array_equal(part.rewards, np.concatenate(rewards))
+        assert part.action_masks is not None
+        assert len(part.action_masks) == part.n_steps
+    assert len(data[:0]) == 0
+    assert repr(data[:0]) == "Trajectories: 0 episodes"
+    assert len(list(data)) == 7
+    same(ove.Trajectories.concat([data[:3], data[3:]]), data)
+    with pytest.raises(IndexError, match="7 episodes"):
+        data[7]
+    with pytest.raises(ove.InvalidInputError, match="7 episodes"):
+        data[[1, 9]]
+
+
+def test_split_and_concat() -> None:
+    data = some(10)
+    first, second = data.split(0.3)
+    assert (len(first), len(second)) == (3, 7)
+    same(ove.Trajectories.concat([first, second]), data)
+    left, right = data.split(0.5, rng=1)
+    assert sorted([*left.returns(), *right.returns()]) == pytest.approx(sorted(data.returns()))
+    assert not np.array_equal(left.returns(), data[:5].returns())
+    with pytest.raises(ove.InvalidInputError, match="`fraction` must lie in"):
+        data.split(1.5)
+    with pytest.raises(ove.InvalidInputError, match="at least one"):
+        ove.Trajectories.concat([])
+    with pytest.raises(ove.InvalidInputError, match="all have action masks"):
+        ove.Trajectories.concat([some(2, kind="dict"), some(2)])
+    one, two = some(2, seed=1, adaptive=True), some(2, seed=2, env_id="B")
+    joined = ove.Trajectories.concat([one, two]).metadata
+    assert joined.adaptive
+    assert joined.env_id is None
+    a, b = ({"type": "Discrete", "n": n, "start": 0} for n in (2, 3))
+    with pytest.raises(ove.InvalidInputError, match="share the observation space"):
+        ove.Trajectories.concat([some(2, observation_space=a), some(2, observation_space=b)])
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"lengths": [2, 2]}, "add up to the number of logged steps, 5, got 4"),
+        ({"lengths": [5, 0]}, "`lengths` must be at least 1, got 0 at episode 1"),
+        ({"lengths": [2.5, 2.5]}, "1-d array of integers"),
+        ({"rewards": [1, 2, np.nan, 4, 5]}, "got nan at episode 1, step 0"),
+        ({"log_probs": [0.0, 0.0, 0.0, -np.inf, 0.0]}, "finite, got -inf at episode 1, step 1"),
+        ({"actions": [0, 1]}, "`actions` must have one entry per logged step, 5 in all"),
+        ({"observations": {"a": np.zeros(4)}}, r"`observations\['a'\]` must have one entry"),
+        ({"observations": {}}, "empty dict"),
+        ({"actions": ["a"] * 5}, "must hold numbers"),
+        ({"terminated": [True]}, "`terminated` must have one entry per episode"),
+        ({"metadata": {"horizon": 2}}, "at most the horizon 2, got 3 at episode 1"),
+        ({"metadata": {"horizon": 0}}, "`horizon` must be an integer of at least 1"),
+        ({"metadata": {"reward_range": (1, 0)}}, "low <= high"),
+        ({"metadata": {"adaptive": "no"}}, "`adaptive` must be True or False"),
+        (
+            {
+                "log_probs": [0.5, 0, 0, 0, 0],
+                "metadata": {"action_space": {"type": "Discrete", "n": 2, "start": 0}},
+            },
+            r"at most 0 for a Discrete action space, got 0.5 at episode 0, step 0 \(1 of 5",
+        ),
+    ],
+)
+def test_what_it_refuses(change: dict[str, Any], message: str) -> None:
+    with pytest.raises(ove.InvalidInputError, match=message):
+        ove.Trajectories.from_arrays(**arrays(**change))
+
+
+def test_spaces_survive_json() -> None:
+    import json
+
+    from gymnasium import spaces
+
+    for space in (
+        spaces.Box(-1, 1, (3, 2), np.float32),
+        spaces.Box(np.array([-np.inf, 0], np.float32), np.array([1, np.inf], np.float32)),
+        spaces.Box(0, 255, (8, 8, 3), np.uint8),
+        spaces.Discrete(4, start=2),
+        spaces.MultiDiscrete([2, 3]),
+        spaces.MultiBinary(4),
+        spaces.Dict({"a": spaces.Discrete(2), "b": spaces.Box(0, 1, (2,))}),
+    ):
+        assert make_space(json.loads(json.dumps(describe_space(space)))) == space
+    with pytest.raises(ove.InvalidInputError, match="Box, Discrete"):
+        describe_space(spaces.Text(3))
+
+
+def test_imports_stay_light() -> None:
+    heavy = "torch stable_baselines3 gymnasium pyarrow pandas minari"
+    for statement in ("import ove_sb3", "import ove_sb3; ove_sb3.Trajectories, ove_sb3.Metadata"):
+        code = (
+            f"{statement}; import sys; sys.exit(any(m in sys.modules for m in '{heavy}'.split()))"
+        )
+        assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_every_public_name_is_there() -> None:
+    for name in ove.__all__:
+        assert getattr(ove, name) is not None
+        assert name in dir(ove)
+
+
+def test_compact_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    from ove_sb3.cli import main
+
+    writer = ove.EpisodeWriter(tmp_path, ove.Metadata(), flush_every=1)
+    for one in some(3):
+        writer.add(one)
+    writer.close(compact=False)
+    assert main(["compact", str(tmp_path)]) == 0
+    assert "1 file turned into Parquet" in capsys.readouterr().out
+    same(ove.Trajectories.load(tmp_path), some(3))
+    assert main(["compact", str(tmp_path / "nowhere")]) == 1
+    assert "manifest.json is not there" in capsys.readouterr().err

@@ -1,0 +1,128 @@
+"""Ready policies: their laws, SB3's predict protocol, and bounds on ratios."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from gymnasium import spaces
+from stable_baselines3.common.evaluation import evaluate_policy
+
+import ove_sb3 as ove
+
+from .toys import ACTIONS, check_law, make_model, near, ou_noise, toys
+
+ONE = np.zeros((1, 3), np.float32)
+
+
+def policies(space: str) -> dict[str, Any]:
+    case = f"PPO-{space}"
+    model = make_model(case)
+    found: dict[str, Any] = {
+        "uniform": ove.UniformPolicy(ACTIONS[space]),
+        "mixture": ove.MixturePolicy([model, ove.UniformPolicy(ACTIONS[space])], [0.7, 0.3]),
+    }
+    if space != "box":
+        found["epsilon"] = ove.EpsilonGreedy(model, 0.4)
+    return found
+
+
+@pytest.mark.parametrize("space", ["discrete", "multidiscrete", "multibinary", "box"])
+def test_draws_follow_the_law(space: str) -> None:
+    for name, policy in policies(space).items():
+        policy._rng = np.random.default_rng(1)
+        draws, _ = policy.predict(np.repeat(ONE, 20_000, axis=0))
+
+        def log_prob(actions: Any, policy: Any = policy) -> Any:
+            observations = np.repeat(ONE, len(actions), axis=0)
+            return ove.action_distribution(policy, observations).log_prob(actions)
+
+        check_law(ACTIONS[space], log_prob, draws)
+        data = ove.collect(policy, toys(3, actions=space), 6, seed=0)
+        assert (ove.log_prob(policy, data) == data.log_probs).all(), name
+
+
+def test_a_mixture_bounds_the_ratio() -> None:
+    model = make_model("PPO-box")
+    other = near(model, "PPO-box", 0.5)
+    mixture = ove.MixturePolicy([model, other], [0.25, 0.75])
+    assert mixture.max_ratio(model) == 4.0
+    data = ove.collect(mixture, toys(20, actions="box"), 400, seed=0)
+    ratios = np.exp(ove.log_prob(model, data) - data.log_probs)
+    assert 3.0 < ratios.max() <= 4.0 + 1e-6
+    with pytest.raises(ove.InvalidInputError, match="one of the 2 policies"):
+        mixture.max_ratio(make_model("PPO-box"))
+    with pytest.raises(ove.InvalidInputError, match="add up to 1"):
+        ove.MixturePolicy([model, other], [0.5, 0.6])
+    with pytest.raises(ove.InvalidInputError, match="one entry per policy"):
+        ove.MixturePolicy([model, other], [1.0])
+    with pytest.raises(ove.InvalidInputError, match="share the action space"):
+        ove.MixturePolicy([model, make_model("PPO-discrete")], [0.5, 0.5])
+    with pytest.raises(ove.UnsupportedPolicyError, match="Ornstein-Uhlenbeck noise in a mixture"):
+        ove.MixturePolicy([make_model("TD3-box", action_noise=ou_noise())], [1.0])
+
+
+def test_a_mixture_with_memory() -> None:
+    memory, plain = make_model("RecurrentPPO-discrete"), make_model("PPO-discrete")
+    mixture = ove.MixturePolicy([memory, plain], [0.5, 0.5])
+    data = ove.collect(mixture, toys(5, early=0.1), 100, seed=0)
+    again = ove.log_prob(mixture, data.observations, data.actions, lengths=data.lengths)
+    np.testing.assert_allclose(again, data.log_probs, atol=1e-5)
+    ratios = np.exp(ove.log_prob(memory, data) - data.log_probs)
+    assert ratios.max() <= 2.0 + 1e-4
+
+
+def test_tables_and_softmax() -> None:
+    table = np.array([[0.1, 0.9], [1.0, 0.0]])
+    law = ove.action_distribution(ove.TabularPolicy(table), np.array([0, 1, 1]))
+    np.testing.assert_allclose(np.exp(law.log_prob([1, 0, 1])), [0.9, 1.0, 0.0])
+    soft = ove.SoftmaxPolicy(np.log(np.array([[1.0, 3.0]])), temperature=0.5)
+    law = ove.action_distribution(soft, np.array([0]))
+    assert np.exp(law.log_prob([1]))[0] == pytest.approx(0.9)
+    single, _ = ove.TabularPolicy(table).predict(np.int64(1))
+    assert single == 0
+    dqn = make_model("DQN-discrete")
+    values = dqn.q_net(dqn.policy.obs_to_tensor(ONE)[0]).detach().numpy()[0].astype(float)
+    law = ove.action_distribution(ove.SoftmaxPolicy(dqn, 2.0), ONE)
+    expected = np.exp(values / 2) / np.exp(values / 2).sum()
+    np.testing.assert_allclose(np.exp(law.log_p[0]), expected, atol=1e-6)  # type: ignore[attr-defined]
+    with pytest.raises(ove.InvalidInputError, match="add up to 1 in every row.*row 1"):
+        ove.TabularPolicy([[0.5, 0.5], [0.5, 0.6]])
+    with pytest.raises(ove.InvalidInputError, match="states from 0 to 1"):
+        ove.action_distribution(ove.TabularPolicy(table), np.array([2]))
+    with pytest.raises(ove.UnsupportedPolicyError, match="action values"):
+        ove.SoftmaxPolicy(make_model("PPO-discrete"))
+
+
+def test_epsilon_greedy_of_a_bare_policy() -> None:
+    dqn = make_model("DQN-discrete")
+    greedy, _ = dqn.predict(ONE, deterministic=True)
+    for policy in (dqn, dqn.policy):  # the model's own exploration is left out
+        law = ove.action_distribution(ove.EpsilonGreedy(policy, 0.2), ONE)
+        assert np.exp(law.log_prob(greedy))[0] == pytest.approx(0.85)
+    with pytest.raises(ove.UnsupportedPolicyError, match="no density"):
+        ove.EpsilonGreedy(make_model("PPO-box"), 0.1)
+    with pytest.raises(ove.InvalidInputError, match="`epsilon` must lie in"):
+        ove.EpsilonGreedy(dqn, 1.5)
+
+
+def test_they_work_with_sb3() -> None:
+    from stable_baselines3.common.monitor import Monitor
+    from stable_baselines3.common.vec_env import DummyVecEnv
+
+    from .toys import Toy
+
+    venv = DummyVecEnv([lambda: Monitor(Toy()) for _ in range(2)])
+    for policy in policies("discrete").values():
+        mean, _ = evaluate_policy(policy, venv, n_eval_episodes=20, deterministic=False)
+        assert 5.0 < float(mean) < 25.0  # type: ignore[arg-type]
+
+
+def test_uniform_spaces() -> None:
+    shifted = spaces.Discrete(3, start=5)
+    law = ove.action_distribution(ove.UniformPolicy(shifted), ONE)
+    assert law.sample(0)[0] in (5, 6, 7)
+    np.testing.assert_allclose(law.log_prob([7]), -np.log(3))
+    with pytest.raises(ove.InvalidInputError, match="Discrete, MultiDiscrete or MultiBinary"):
+        ove.UniformPolicy(spaces.MultiBinary((2, 2)))

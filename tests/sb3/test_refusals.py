@@ -1,0 +1,223 @@
+"""Every unsupported case is refused, with an error that says what to do."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import pytest
+import torch
+from gymnasium import spaces
+from sb3_contrib import ARS
+from stable_baselines3 import DQN, PPO
+from stable_baselines3.common.noise import ActionNoise, NormalActionNoise
+from stable_baselines3.common.policies import ActorCriticPolicy
+
+import ove_sb3 as ove
+
+from .toys import Toy, make_model, normal_noise, ou_noise, repeat, toys
+
+OBSERVATIONS = np.zeros((3, 3), np.float32)
+Unsupported = ove.UnsupportedPolicyError
+
+
+def law(model: Any, **options: Any) -> ove.ActionDistribution:
+    return ove.action_distribution(model, OBSERVATIONS, **options)
+
+
+def test_deterministic_policies_on_a_box() -> None:
+    for case in ("PPO-box", "SAC-box"):
+        with pytest.raises(ove.InvalidInputError, match=r"`deterministic` must be False.*noise"):
+            law(make_model(case), deterministic=True)
+    model = make_model("TD3-box")
+    model.action_noise = None
+    with pytest.raises(Unsupported, match=r"must have action noise.*NormalActionNoise"):
+        law(model)
+    with pytest.raises(Unsupported, match="ARS is deterministic"):
+        law(ARS("MlpPolicy", toys(actions="box"), device="cpu"))
+
+
+def test_deterministic_policies_with_discrete_actions() -> None:
+    model = make_model("PPO-discrete")
+    mode, _ = model.predict(OBSERVATIONS, deterministic=True)
+    p = np.exp([law(model, deterministic=True).log_prob([a] * 3) for a in range(4)])
+    assert (p == (np.arange(4)[:, None] == mode)).all()
+    data = ove.collect(model, toys(2), 4, seed=0, deterministic=True)
+    assert (data.log_probs == 0).all()
+    assert (ove.log_prob(model, data, deterministic=True) == 0).all()
+    assert (ove.log_prob(model, data) < 0).all()
+    ars = ARS("MlpPolicy", toys(), device="cpu", seed=0)
+    chosen, _ = ars.predict(OBSERVATIONS)
+    assert (law(ars).log_prob(chosen) == 0).all()
+    assert (law(ars).log_prob((chosen + 1) % 4) == -np.inf).all()
+
+
+def test_masks() -> None:
+    model = make_model("MaskablePPO-discrete")
+    with pytest.raises(ove.InvalidInputError, match="`action_masks` must be given"):
+        law(model)
+    masks = np.ones((3, 4), bool)
+    masks[1] = False
+    with pytest.raises(ove.InvalidInputError, match=r"at least one choice.*row 1"):
+        law(model, action_masks=masks)
+    with pytest.raises(ove.InvalidInputError, match=r"shape \(3, 4\)"):
+        law(model, action_masks=np.ones((3, 5), bool))
+    multi = make_model("MaskablePPO-multidiscrete")
+    with pytest.raises(ove.InvalidInputError, match="at least one choice"):
+        law(multi, action_masks=[[True, True, True, False, False]] * 3)
+    with pytest.raises(ove.InvalidInputError, match="method `action_masks`"):
+        ove.collect(model, gym.wrappers.TimeLimit(_Unmasked(), 5), 1)
+
+
+class _Unmasked(Toy):
+    action_masks = property()
+
+
+def test_other_cases() -> None:
+    recurrent = make_model("RecurrentPPO-box")
+    recurrent.policy._squash_output = True
+    with pytest.raises(Unsupported, match="squash_output"):
+        law(recurrent)
+    sac = make_model("SAC-box", action_noise=normal_noise())
+    with pytest.raises(Unsupported, match="no action noise besides"):
+        law(sac)
+    with pytest.raises(Unsupported, match="register_policy"):
+        ove.action_distribution(object(), OBSERVATIONS)
+    with pytest.raises(Unsupported, match=r"EpsilonGreedy\(policy"):
+        law(make_model("DQN-discrete").policy)
+    with pytest.raises(Unsupported, match="with its action noise"):
+        law(make_model("TD3-box").policy)
+    with pytest.raises(Unsupported, match="positive sigma"):
+        law(make_model("TD3-box", action_noise=NormalActionNoise(np.zeros(2), np.zeros(2))))
+    with pytest.raises(Unsupported, match="NormalActionNoise or Ornstein"):
+        law(make_model("TD3-box", action_noise=_Strange()))
+
+
+class _Strange(ActionNoise):
+    def __call__(self) -> np.ndarray:
+        return np.zeros(2)
+
+
+def test_an_ornstein_uhlenbeck_candidate() -> None:
+    model = make_model("TD3-box", action_noise=ou_noise())
+    data = ove.collect(model, toys(3, actions="box"), 6, seed=0)
+    assert (ove.log_prob(model, data) == data.log_probs).all()
+    other = make_model("TD3-box", seed=1, action_noise=ou_noise())
+    with pytest.raises(Unsupported, match="clipping hides it"):
+        ove.log_prob(other, data)
+
+
+def test_classes_that_act_by_themselves() -> None:
+    class Own(ActorCriticPolicy):
+        def _predict(self, observation: Any, deterministic: bool = False) -> torch.Tensor:
+            return torch.zeros(len(observation), dtype=torch.int64)
+
+    with pytest.raises(Unsupported, match=r"overrides `_predict`.*register_policy"):
+        law(PPO(Own, toys(), device="cpu"))
+
+    class Lazy(DQN):
+        def predict(self, *args: Any, **kwargs: Any) -> Any:
+            return super().predict(*args, **{**kwargs, "deterministic": True})
+
+    with pytest.raises(Unsupported, match="overrides `predict`"):
+        law(Lazy("MlpPolicy", toys(), device="cpu", buffer_size=10))
+
+
+def test_registration() -> None:
+    class Mine:
+        observation_space = Toy().observation_space
+        action_space = Toy().action_space
+
+    def uniform(model: Any, observations: Any, **_: Any) -> ove.ActionDistribution:
+        policy = ove.UniformPolicy(model.action_space)
+        return ove.action_distribution(policy, observations)
+
+    with pytest.raises(Unsupported, match="Mine"):
+        law(Mine())
+    ove.register_policy(Mine, uniform)
+    data = ove.collect(Mine(), toys(2), 6, seed=0)
+    np.testing.assert_allclose(data.log_probs, -np.log(4))
+    np.testing.assert_allclose(ove.log_prob(Mine(), data), -np.log(4))
+    with pytest.raises(ove.InvalidInputError, match="`cls` must be a class"):
+        ove.register_policy(Mine(), uniform)  # type: ignore[arg-type]
+    with pytest.raises(ove.InvalidInputError, match="must be callable"):
+        ove.register_policy(Mine, 3)  # type: ignore[arg-type]
+
+
+def test_spaces_that_do_not_fit() -> None:
+    data = ove.collect(make_model("PPO-discrete"), toys(2), 4, seed=0)
+    with pytest.raises(ove.InvalidInputError, match="action space of the log"):
+        ove.log_prob(make_model("PPO-box"), data)
+    with pytest.raises(ove.InvalidInputError, match="action space of `env`"):
+        ove.collect(make_model("PPO-box"), toys(2), 4)
+    with pytest.raises(ove.InvalidInputError, match="different environments"):
+        ove.log_prob(make_model("PPO-discrete"), np.zeros((5, 7)), np.zeros(5))
+    with pytest.raises(ove.InvalidInputError, match="must be a dict"):
+        ove.log_prob(make_model("PPO-dict"), np.zeros((5, 3)), np.zeros(5))
+    with pytest.raises(ove.InvalidInputError, match="gymnasium id"):
+        ove.collect(make_model("PPO-discrete"), object(), 4)
+    with pytest.raises(ove.InvalidInputError, match="`n_envs` must be 1"):
+        ove.collect(make_model("PPO-discrete"), toys(2), 4, n_envs=3)
+    narrow = spaces.Box(np.array([1e6], np.float32), np.array([1e6 + 0.25], np.float32))
+    with pytest.raises(ove.InvalidInputError, match="dtype can tell apart"):
+        ove.UniformPolicy(narrow)
+    with pytest.raises(ove.InvalidInputError, match="bounded for a uniform law"):
+        ove.UniformPolicy(spaces.Box(-np.inf, np.inf, (1,)))
+
+
+def test_actions_that_do_not_fit() -> None:
+    discrete, box = make_model("PPO-discrete"), make_model("PPO-box")
+    with pytest.raises(ove.InvalidInputError, match="integers from 0 to 3, got 4"):
+        law(discrete).log_prob([0, 4, 1])
+    with pytest.raises(ove.InvalidInputError, match="integers from 0 to 3"):
+        law(discrete).log_prob([0.5, 0, 1])
+    with pytest.raises(ove.InvalidInputError, match=r"`actions` must have shape \(3,\)"):
+        law(discrete).log_prob([[0, 1], [1, 0], [0, 0]])
+    with pytest.raises(ove.InvalidInputError, match="clip it to the bounds"):
+        law(box).log_prob([[0.0, 1.0], [0.0, 3.5], [0.0, 1.0]])
+    with pytest.raises(ove.InvalidInputError, match="`actions` must be given"):
+        ove.log_prob(discrete, OBSERVATIONS)
+    with pytest.raises(ove.InvalidInputError, match="`actions` must have one entry"):
+        ove.log_prob(discrete, OBSERVATIONS, [0, 1])
+
+
+def test_memory_needs_lengths() -> None:
+    model = make_model("RecurrentPPO-discrete")
+    with pytest.raises(ove.InvalidInputError, match="`lengths` must be given"):
+        ove.log_prob(model, OBSERVATIONS, [0, 1, 2])
+    with pytest.raises(ove.InvalidInputError, match="add up to"):
+        ove.log_prob(model, OBSERVATIONS, [0, 1, 2], lengths=[2])
+    with pytest.raises(ove.InvalidInputError, match="`state` must be a pair"):
+        law(model, state=np.zeros(3))
+    with pytest.raises(ove.InvalidInputError, match="`episode_start` must have"):
+        law(model, episode_start=[True])
+
+
+def test_loops_of_ones_own() -> None:
+    td3 = make_model("TD3-box")
+    env = ove.LogActionProbability(Toy("box"), td3)
+    observation, _ = env.reset(seed=0)
+    with pytest.raises(ove.InvalidInputError, match="must carry the model's action noise"):
+        env.step(td3.predict(observation)[0])
+    action = ove.action_distribution(td3, repeat(observation, 1)).sample(0)[0]
+    env.step(action)
+    ou = make_model("TD3-box", action_noise=ou_noise())
+    env = ove.LogActionProbability(Toy("box"), ou)
+    env.reset(seed=0)
+    with pytest.raises(Unsupported, match="the noise cannot be followed"):
+        env.step(np.array([0.3, 1.0], np.float32))
+    gsde = make_model("PPO-gsde")
+    env = ove.LogActionProbability(Toy("box"), gsde)
+    observation, _ = env.reset(seed=0)
+    env.step(gsde.predict(observation)[0])
+    with pytest.raises(Unsupported, match="the same one twice"):
+        env.step(gsde.predict(observation)[0])
+    env = ove.LogActionProbability(Toy())
+    env.reset()
+    with pytest.raises(ove.InvalidInputError, match="`model` must be set"):
+        env.step(0)
+    env.set_model(make_model("PPO-discrete"))
+    env.step(0)
+    with pytest.raises(ove.InvalidInputError, match="after an episode has ended"):
+        env.trajectories()
