@@ -42,7 +42,7 @@ def mixture_log_probs(
     mixture = np.logaddexp(np.log(ALPHA) + so_far[0], np.log(1 - ALPHA) + so_far[1])
     before = np.concatenate([[0.0], mixture[:-1]])
     before[data.starts] = 0.0
-    return mixture - before
+    return np.asarray(mixture - before)
 
 
 def main() -> None:
