@@ -1,11 +1,11 @@
-"""Print all tables: ``python -m benchmarks [speed | tightness | accuracy | evaluate ...]``."""
+"""Print all tables, or those of some topics: ``python -m benchmarks [topic ...]``."""
 
 from __future__ import annotations
 
 import argparse
 import importlib
 
-TOPICS = ("speed", "tightness", "accuracy", "evaluate")
+TOPICS = ("speed", "tightness", "accuracy", "envs", "sb3", "evaluate", "callback")
 
 parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
 parser.add_argument("topics", nargs="*", help=f"any of {', '.join(TOPICS)} (default: all)")

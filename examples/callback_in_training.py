@@ -22,7 +22,7 @@ GAMMA = 0.9
 def main() -> None:
     """Log, train, and see what was kept."""
     data = ove.collect(
-        ove.UniformPolicy(spaces.Discrete(2)), "CartPole-v1", 5_000, n_envs=16, seed=0
+        ove.UniformPolicy(spaces.Discrete(2)), "CartPole-v1", 2_000, n_envs=16, seed=0
     )
     print(
         f"logged: mean {data.returns(GAMMA).mean():.3g}, variance {data.returns(GAMMA).var():.3g}"
@@ -35,19 +35,19 @@ def main() -> None:
             eval_freq=256,
             log_path=folder,
             best_model_save_path=folder,
-            min_mean=9.2,
-            max_variance=5.0,
+            min_mean=8.7,
+            max_variance=4.5,
             callback_after_eval=ove.StopTrainingOnSafeVariance(verbose=1),
         )
         model = PPO("MlpPolicy", "CartPole-v1", n_steps=256, seed=0, device="cpu")
-        model.learn(5_000, callback=callback)
+        model.learn(2_560, callback=callback)
         with np.load(Path(folder) / "evaluations.npz") as looks:
             for steps, lower, upper in zip(
                 looks["timesteps"], looks["mean_lower"], looks["variance_upper"], strict=True
             ):
                 print(f"{steps:5d} steps: mean >= {lower:.3g}, variance <= {upper:.3g}")
         best = PPO.load(Path(folder) / "best_model", device="cpu")
-    returns = ove.collect(best, "CartPole-v1", 1_000, n_envs=8, seed=1).returns(GAMMA)
+    returns = ove.collect(best, "CartPole-v1", 500, n_envs=8, seed=1).returns(GAMMA)
     print(f"the model kept, in truth: mean {returns.mean():.3g}, variance {returns.var():.3g}")
 
 

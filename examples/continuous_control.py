@@ -1,9 +1,9 @@
 """Continuous actions: a SAC on Pendulum, judged by a log in which it took part.
 
 Over many steps of continuous control importance weights explode, unless the log was made with the
-evaluation in mind. Here every episode is played by the candidate with probability one half, and by a
-uniform policy otherwise. The behavior is that mixture, whoever played: no weight can exceed 2, and
-the guaranteed bounds become narrow.
+evaluation in mind. Here every episode is played by the candidate with probability one half, and by
+a uniform policy otherwise. The behavior is that mixture, whoever played: no weight can exceed 2,
+and the guaranteed bounds become narrow.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ def mixture_log_probs(
 ) -> np.ndarray:
     """Log-probabilities of the mixture by episode, given those of its two parts, (n_steps,).
 
-    The probability of a whole episode so far is ``alpha * candidate + (1 - alpha) * other``; that of
-    a step is its quotient to the step before.
+    The probability of an episode so far is ``alpha * candidate + (1 - alpha) * other``; that of a
+    step is its quotient to the step before.
     """
     so_far = np.zeros((2, data.n_steps))
     for start, length in zip(data.starts, data.lengths, strict=True):
@@ -42,16 +42,16 @@ def mixture_log_probs(
     mixture = np.logaddexp(np.log(ALPHA) + so_far[0], np.log(1 - ALPHA) + so_far[1])
     before = np.concatenate([[0.0], mixture[:-1]])
     before[data.starts] = 0.0
-    return mixture - before
+    return np.asarray(mixture - before)
 
 
 def main() -> None:
     """Train a candidate, log the mixture, judge the candidate."""
     candidate = SAC("MlpPolicy", make_env(), learning_starts=200, seed=0, device="cpu")
-    candidate.learn(700)
+    candidate.learn(500)
     uniform = ove.UniformPolicy(candidate.action_space)
 
-    n = 600
+    n = 400
     n_candidate = int(np.random.default_rng(0).binomial(n, ALPHA))
     data = ove.Trajectories.concat(
         [
@@ -71,7 +71,7 @@ def main() -> None:
     print(ove.variance_interval(stats, reward_range=(0, 1), max_weight=1 / ALPHA))
 
     # What the candidate does in truth, which one would not know.
-    returns = ove.collect(candidate, make_env(), 600, seed=3).returns()
+    returns = ove.collect(candidate, make_env(), 400, seed=3).returns()
     print(f"in truth: mean {returns.mean():.3g}, variance {returns.var():.3g}")
 
 

@@ -59,7 +59,7 @@ def judge(options: argparse.Namespace) -> bool:
     print(
         f"both bounds hold with probability {1 - options.delta:g} ({ove.diagnose(stats).verdict})"
     )
-    return good and safe
+    return bool(good and safe)
 
 
 def _word(passed: bool) -> str:

@@ -14,13 +14,12 @@ import ove_sb3 as ove
 
 def main() -> None:
     """Train, log, judge."""
-    behavior = PPO("MlpPolicy", "CartPole-v1", n_steps=256, seed=0, device="cpu").learn(4_000)
+    behavior = PPO("MlpPolicy", "CartPole-v1", n_steps=256, seed=0, device="cpu").learn(1_024)
     data = ove.collect(behavior, "CartPole-v1", n_episodes=1_000, n_envs=8, seed=1)
     print(data)
 
-    candidate = PPO("MlpPolicy", "CartPole-v1", n_steps=256, seed=0, device="cpu").learn(4_500)
+    candidate = PPO("MlpPolicy", "CartPole-v1", n_steps=256, seed=0, device="cpu").learn(1_536)
 
-    # The return counts the steps of the first two seconds or so: gamma of 0.95.
     log_ratios = ove.log_prob(candidate, data) - data.log_probs
     stats = ove.trajectory_statistics(
         log_ratios, data.rewards, data.lengths, gamma=0.95, horizon=data.metadata.horizon

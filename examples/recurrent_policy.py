@@ -1,7 +1,7 @@
 """A policy with memory: RecurrentPPO must recall at the end what it was shown at the start.
 
-The probability of an action depends on the whole episode so far. `log_prob` rolls the candidate's own
-LSTM over every logged episode; nothing of the behavior's memory is needed.
+The probability of an action depends on the whole episode so far. `log_prob` rolls the candidate's
+own LSTM over every logged episode; nothing of the behavior's memory is needed.
 """
 
 from __future__ import annotations
@@ -58,8 +58,8 @@ def make_model(seed: int) -> RecurrentPPO:
 
 def main() -> None:
     """Log a policy that has learned nothing, judge one that has."""
-    behavior, candidate = make_model(0), make_model(1).learn(3_000)
-    data = ove.collect(behavior, Recall(), n_episodes=2_000, seed=2)
+    behavior, candidate = make_model(0), make_model(1).learn(2_000)
+    data = ove.collect(behavior, Recall(), n_episodes=1_000, seed=2)
     print(data)
     stats = ove.trajectory_statistics(
         ove.log_prob(candidate, data) - data.log_probs,
@@ -73,7 +73,7 @@ def main() -> None:
     print(ove.variance_interval(stats, reward_range=(0, 1), return_range=(0, 1)))
 
     # What the candidate does in truth, which one would not know.
-    returns = ove.collect(candidate, Recall(), 2_000, seed=3).returns()
+    returns = ove.collect(candidate, Recall(), 1_000, seed=3).returns()
     print(f"in truth: mean {returns.mean():.3g}, variance {returns.var():.3g}")
 
 

@@ -176,7 +176,7 @@ def test_weights_that_overflow_leave_the_trivial_bounds() -> None:
     n_steps = 600
     data = ove.Trajectories.from_arrays(
         observations=np.zeros(2 * n_steps, dtype=int),
-        actions=np.zeros(2 * n_steps, dtype=int),
+        actions=np.arange(2 * n_steps) % 2,
         log_probs=np.full(2 * n_steps, -20.0),
         rewards=np.ones(2 * n_steps),
         lengths=[n_steps, n_steps],
@@ -246,6 +246,15 @@ def test_bad_data_are_refused_before_training(
     with pytest.raises(error, match=message):
         model.learn(64, callback=watch(data, eval_freq=1000, **options))
     assert model.num_timesteps == 0
+
+
+def test_the_check_before_training_does_not_blame_two_short_episodes() -> None:
+    data = log()
+    short = np.flatnonzero((data.lengths == 1) & (np.asarray(data.actions)[data.starts] == 0))
+    order = np.concatenate([short[:2], np.delete(np.arange(len(data)), short[:2])])
+    callback = watch(data[order])  # the first two show only one action; a warning would raise
+    small_ppo().learn(32, callback=callback)
+    assert callback.n_looks == 2
 
 
 def test_a_function_must_return_trajectories() -> None:

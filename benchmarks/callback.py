@@ -1,0 +1,68 @@
+"""What watching a training run costs: CPU time of `learn` with and without the callback."""
+
+from __future__ import annotations
+
+import time
+
+import torch
+from stable_baselines3 import PPO
+
+import ove_sb3 as ove
+
+from .tables import print_table
+
+
+class TimedCallback(ove.OffPolicyVarianceCallback):
+    """Adds up the CPU time of its looks."""
+
+    seconds = 0.0
+
+    def _look(self) -> bool:
+        start = time.process_time()
+        try:
+            return super()._look()
+        finally:
+            self.seconds += time.process_time() - start
+
+
+def learn(n_steps: int, callback: ove.OffPolicyVarianceCallback | None) -> float:
+    """CPU seconds of one training run."""
+    model = PPO("MlpPolicy", "CartPole-v1", seed=1, device="cpu")
+    start = time.process_time()
+    model.learn(n_steps, callback=callback)
+    return time.process_time() - start
+
+
+def main(n_steps: int = 20_000, n_episodes: int = 2_000, repeats: int = 3) -> None:
+    torch.set_num_threads(1)
+    behavior = PPO("MlpPolicy", "CartPole-v1", n_steps=256, seed=0, device="cpu").learn(2_048)
+    data = ove.collect(behavior, "CartPole-v1", n_episodes, n_envs=16, seed=0)
+
+    def callback() -> TimedCallback:
+        return TimedCallback(data, reward_range=(0, 1), eval_freq=10_000, verbose=0)
+
+    learn(2_048, callback())  # compiles
+    with_callback, without, looks = [], [], []
+    for _ in range(repeats):
+        watched = callback()
+        with_callback.append(learn(n_steps, watched))
+        without.append(learn(n_steps, None))
+        looks.append(watched.seconds / watched.n_looks)
+    print_table(
+        f"PPO.learn({n_steps:,}) on CartPole, a look every 10,000 steps and at the end, at "
+        f"{n_episodes:,} episodes ({data.n_steps:,} steps), CPU seconds",
+        ["", "without", "with callback", "ratio", "one look"],
+        [
+            [
+                "least of " + str(repeats),
+                f"{min(without):.2f}",
+                f"{min(with_callback):.2f}",
+                f"{min(with_callback) / min(without):.3f}",
+                f"{min(looks):.3f}",
+            ]
+        ],
+    )
+
+
+if __name__ == "__main__":
+    main()
