@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -15,7 +16,7 @@ import numpy as np
 
 from benchmarks.beds import Bed, chain, gridworld, recommender
 
-from .environments import Environment, InstallationError, build, last_words
+from .environments import ENVIRONMENTS, Environment, InstallationError, build, last_words
 from .protocol import Log, write_logs
 from .summary import Summary, markdown, number, summarise
 
@@ -65,6 +66,20 @@ def _draw(bed: Bed, n: int, rng: np.random.Generator) -> Log:
     )
 
 
+def run_all(
+    names: Sequence[str], folder: Path, data: Path, cpu_seconds: float, jobs: int
+) -> list[Result]:
+    """Run the peers named, `jobs` of them at a time, and return their results in order."""
+
+    def one(name: str) -> list[Result]:
+        results = run(name, ENVIRONMENTS[name], folder, data, cpu_seconds)
+        print(f"{name}: done", flush=True)
+        return results
+
+    with ThreadPoolExecutor(jobs) as pool:
+        return [result for results in pool.map(one, names) for result in results]
+
+
 def run(
     name: str, environment: Environment, folder: Path, data: Path, cpu_seconds: float
 ) -> list[Result]:
@@ -99,7 +114,7 @@ def _run_method(
     for path in sorted(data.glob("*.npz")):
         by_size.setdefault(int(path.stem.rpartition("-")[2]), []).append(path)
     for n, paths in sorted(by_size.items()):
-        output = data / "result.json"
+        output = data / f"{environment.module}-{method}-{n}.json"
         command = [str(python.absolute()), "-m", "benchmarks.peers.worker", environment.module]
         command += [method, str(cpu_seconds), str(output), *map(str, paths)]
         one_thread = {f"{library}_NUM_THREADS": "1" for library in ("OMP", "OPENBLAS", "NUMBA")}
