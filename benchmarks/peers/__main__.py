@@ -20,12 +20,13 @@ def main() -> None:
     parser.add_argument("--cpu-seconds", type=float, default=3.0, help="a method, bed and n")
     parser.add_argument("--peers", nargs="+", choices=ENVIRONMENTS, default=list(ENVIRONMENTS))
     parser.add_argument("--folder", type=Path, default=Path(".peers"), help="of environments")
-    parser.add_argument("--jobs", type=int, default=1, help="peers run at the same time")
+    parser.add_argument("--jobs", type=int, default=1, help="methods run at the same time")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as scratch:
         data = Path(scratch)
         write_data(data, BEDS, options.sizes, options.trials)
-        results = run_all(options.peers, options.folder, data, options.cpu_seconds, options.jobs)
+        peers = {name: ENVIRONMENTS[name] for name in options.peers}
+        results = run_all(peers, options.folder, data, options.cpu_seconds, options.jobs)
     print(tables(results, BEDS, options.sizes))
 
 

@@ -7,8 +7,8 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -16,7 +16,7 @@ import numpy as np
 
 from benchmarks.beds import Bed, chain, gridworld, recommender
 
-from .environments import ENVIRONMENTS, Environment, InstallationError, build, last_words
+from .environments import Environment, InstallationError, build, last_words
 from .protocol import Log, write_logs
 from .summary import Summary, markdown, number, summarise
 
@@ -67,31 +67,25 @@ def _draw(bed: Bed, n: int, rng: np.random.Generator) -> Log:
 
 
 def run_all(
-    names: Sequence[str], folder: Path, data: Path, cpu_seconds: float, jobs: int
+    peers: Mapping[str, Environment], folder: Path, data: Path, cpu_seconds: float, jobs: int = 1
 ) -> list[Result]:
-    """Run the peers named, `jobs` of them at a time, and return their results in order."""
+    """Run every method of every peer, `jobs` of them at a time; the results are in order.
 
-    def one(name: str) -> list[Result]:
-        results = run(name, ENVIRONMENTS[name], folder, data, cpu_seconds)
-        print(f"{name}: done", flush=True)
-        return results
-
+    A peer that cannot be had is one result with the reason.
+    """
     with ThreadPoolExecutor(jobs) as pool:
-        return [result for results in pool.map(one, names) for result in results]
-
-
-def run(
-    name: str, environment: Environment, folder: Path, data: Path, cpu_seconds: float
-) -> list[Result]:
-    """Run every method of one peer; a peer that cannot be had is one result with the reason."""
-    try:
-        python = build(name, environment, folder)
-    except InstallationError as error:
-        return [Result(environment.label, "not installed", reason=str(error))]
-    return [
-        _run_method(python, environment, method, data, cpu_seconds)
-        for method in method_names(environment.module)
-    ]
+        waiting: list[Result | Future[Result]] = []
+        for name, environment in peers.items():
+            try:
+                python = build(name, environment, folder)
+            except InstallationError as error:
+                waiting.append(Result(environment.label, "not installed", reason=str(error)))
+                continue
+            waiting += [
+                pool.submit(_run_method, python, environment, method, data, cpu_seconds)
+                for method in method_names(environment.module)
+            ]
+        return [item if isinstance(item, Result) else item.result() for item in waiting]
 
 
 def method_names(module: str) -> list[str]:
@@ -138,6 +132,7 @@ def _run_method(
             cells[stem.rpartition("-")[0], n] = summarise(
                 cell["answers"], cell["times"], truth, has_interval=result["interval"]
             )
+    print(f"{environment.label}, {method}: done", file=sys.stderr, flush=True)
     return Result(environment.label, method, "", lines, libraries, memory, cells)
 
 
