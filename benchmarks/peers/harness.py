@@ -141,7 +141,7 @@ def tables(results: Sequence[Result], beds: Sequence[Bed], sizes: Sequence[int])
     parts = []
     beds_at = [(bed.name, n) for bed in beds for n in sizes]
     header = ["method", *(f"{name}, {n:,}" for name, n in beds_at)]
-    parts.append("Root mean square error of the variance estimate, in % of the truth\n")
+    parts.append("Root mean square error of the variance estimate, in % of the truth (data sets)\n")
     parts.append(markdown(header, [_row(r, beds_at, "rmse") for r in results]))
     parts.append(
         "\nCoverage of the 95% interval / its mean width in units of the true variance "
@@ -151,7 +151,11 @@ def tables(results: Sequence[Result], beds: Sequence[Bed], sizes: Sequence[int])
     parts.append("\nCost of one call, estimate and interval\n")
     grid = beds[min(2, len(beds) - 1)].name
     header = ["method", *(f"CPU ms, {grid}, n = {n:,}" for n in sizes)]
-    header += [f"peak memory, MB, n = {max(sizes):,}", "of it libraries, MB", "lines to write"]
+    header += [
+        f"peak memory, MB, n = {max(sizes):,}",
+        "of it after a small first call, MB",
+        "lines to write",
+    ]
     parts.append(markdown(header, [_cost_row(r, grid, sizes) for r in results]))
     return "\n".join(parts)
 
@@ -165,8 +169,12 @@ def _row(result: Result, beds_at: Sequence[tuple[str, int]], what: str) -> list[
         return [f"{_name(result)} ({result.reason})", *(["-"] * len(beds_at))]
     cells = [result.cells[key] for key in beds_at]
     if what == "rmse":
-        return [_name(result), *(number(cell.rmse, 100.0) for cell in cells)]
+        return [_name(result), *map(_error, cells)]
     return [_name(result), *map(_interval, cells)]
+
+
+def _error(cell: Summary) -> str:
+    return "-" if cell.rmse is None else f"{number(cell.rmse, 100.0)} ({cell.trials})"
 
 
 def _interval(cell: Summary) -> str:
