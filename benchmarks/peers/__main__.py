@@ -10,7 +10,7 @@ import tempfile
 from pathlib import Path
 
 from .environments import ENVIRONMENTS
-from .harness import BEDS, Result, run, tables, write_data
+from .harness import BEDS, run_all, tables, write_data
 
 
 def main() -> None:
@@ -20,15 +20,13 @@ def main() -> None:
     parser.add_argument("--cpu-seconds", type=float, default=3.0, help="a method, bed and n")
     parser.add_argument("--peers", nargs="+", choices=ENVIRONMENTS, default=list(ENVIRONMENTS))
     parser.add_argument("--folder", type=Path, default=Path(".peers"), help="of environments")
+    parser.add_argument("--jobs", type=int, default=1, help="methods run at the same time")
     options = parser.parse_args()
-    results: list[Result] = []
     with tempfile.TemporaryDirectory() as scratch:
-        write_data(Path(scratch), BEDS, options.sizes, options.trials)
-        for name in options.peers:
-            print(f"running {name} ...", flush=True)
-            results += run(
-                name, ENVIRONMENTS[name], options.folder, Path(scratch), options.cpu_seconds
-            )
+        data = Path(scratch)
+        write_data(data, BEDS, options.sizes, options.trials)
+        peers = {name: ENVIRONMENTS[name] for name in options.peers}
+        results = run_all(peers, options.folder, data, options.cpu_seconds, options.jobs)
     print(tables(results, BEDS, options.sizes))
 
 

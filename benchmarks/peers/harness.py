@@ -7,7 +7,8 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -65,18 +66,26 @@ def _draw(bed: Bed, n: int, rng: np.random.Generator) -> Log:
     )
 
 
-def run(
-    name: str, environment: Environment, folder: Path, data: Path, cpu_seconds: float
+def run_all(
+    peers: Mapping[str, Environment], folder: Path, data: Path, cpu_seconds: float, jobs: int = 1
 ) -> list[Result]:
-    """Run every method of one peer; a peer that cannot be had is one result with the reason."""
-    try:
-        python = build(name, environment, folder)
-    except InstallationError as error:
-        return [Result(environment.label, "not installed", reason=str(error))]
-    return [
-        _run_method(python, environment, method, data, cpu_seconds)
-        for method in method_names(environment.module)
-    ]
+    """Run every method of every peer, `jobs` of them at a time; the results are in order.
+
+    A peer that cannot be had is one result with the reason.
+    """
+    with ThreadPoolExecutor(jobs) as pool:
+        waiting: list[Result | Future[Result]] = []
+        for name, environment in peers.items():
+            try:
+                python = build(name, environment, folder)
+            except InstallationError as error:
+                waiting.append(Result(environment.label, "not installed", reason=str(error)))
+                continue
+            waiting += [
+                pool.submit(_run_method, python, environment, method, data, cpu_seconds)
+                for method in method_names(environment.module)
+            ]
+        return [item if isinstance(item, Result) else item.result() for item in waiting]
 
 
 def method_names(module: str) -> list[str]:
@@ -99,7 +108,7 @@ def _run_method(
     for path in sorted(data.glob("*.npz")):
         by_size.setdefault(int(path.stem.rpartition("-")[2]), []).append(path)
     for n, paths in sorted(by_size.items()):
-        output = data / "result.json"
+        output = data / f"{environment.module}-{method}-{n}.json"
         command = [str(python.absolute()), "-m", "benchmarks.peers.worker", environment.module]
         command += [method, str(cpu_seconds), str(output), *map(str, paths)]
         one_thread = {f"{library}_NUM_THREADS": "1" for library in ("OMP", "OPENBLAS", "NUMBA")}
@@ -123,6 +132,7 @@ def _run_method(
             cells[stem.rpartition("-")[0], n] = summarise(
                 cell["answers"], cell["times"], truth, has_interval=result["interval"]
             )
+    print(f"{environment.label}, {method}: done", file=sys.stderr, flush=True)
     return Result(environment.label, method, "", lines, libraries, memory, cells)
 
 
@@ -131,7 +141,7 @@ def tables(results: Sequence[Result], beds: Sequence[Bed], sizes: Sequence[int])
     parts = []
     beds_at = [(bed.name, n) for bed in beds for n in sizes]
     header = ["method", *(f"{name}, {n:,}" for name, n in beds_at)]
-    parts.append("Root mean square error of the variance estimate, in % of the truth\n")
+    parts.append("Root mean square error of the variance estimate, in % of the truth (data sets)\n")
     parts.append(markdown(header, [_row(r, beds_at, "rmse") for r in results]))
     parts.append(
         "\nCoverage of the 95% interval / its mean width in units of the true variance "
@@ -141,7 +151,11 @@ def tables(results: Sequence[Result], beds: Sequence[Bed], sizes: Sequence[int])
     parts.append("\nCost of one call, estimate and interval\n")
     grid = beds[min(2, len(beds) - 1)].name
     header = ["method", *(f"CPU ms, {grid}, n = {n:,}" for n in sizes)]
-    header += [f"peak memory, MB, n = {max(sizes):,}", "of it libraries, MB", "lines to write"]
+    header += [
+        f"peak memory, MB, n = {max(sizes):,}",
+        "of it after a small first call, MB",
+        "lines to write",
+    ]
     parts.append(markdown(header, [_cost_row(r, grid, sizes) for r in results]))
     return "\n".join(parts)
 
@@ -155,8 +169,12 @@ def _row(result: Result, beds_at: Sequence[tuple[str, int]], what: str) -> list[
         return [f"{_name(result)} ({result.reason})", *(["-"] * len(beds_at))]
     cells = [result.cells[key] for key in beds_at]
     if what == "rmse":
-        return [_name(result), *(number(cell.rmse, 100.0) for cell in cells)]
+        return [_name(result), *map(_error, cells)]
     return [_name(result), *map(_interval, cells)]
+
+
+def _error(cell: Summary) -> str:
+    return "-" if cell.rmse is None else f"{number(cell.rmse, 100.0)} ({cell.trials})"
 
 
 def _interval(cell: Summary) -> str:

@@ -52,8 +52,8 @@ def warm_up(method: Method, log: Log, episodes: int = 100) -> None:
 def main(arguments: list[str]) -> None:
     module, name, cpu_seconds, output, *paths = arguments
     method = importlib.import_module(f"benchmarks.peers.methods.{module}").METHODS[name]
-    libraries = peak_memory()
     warm_up(method, next(read_logs(Path(paths[0]))))
+    libraries = peak_memory()  # after a first call, because some imports are lazy
     cells = {}
     for path in map(Path, paths):
         cells[path.stem] = run_cell(method, path, float(cpu_seconds))

@@ -11,7 +11,7 @@ import pytest
 
 from benchmarks.beds import chain, recommender
 from benchmarks.peers.environments import ENVIRONMENTS, Environment, last_words
-from benchmarks.peers.harness import Result, _draw, method_names, run, tables, write_data
+from benchmarks.peers.harness import Result, _draw, method_names, run_all, tables, write_data
 from benchmarks.peers.methods import ours, paper_formulas, scipy_bootstrap
 from benchmarks.peers.protocol import Log, code_lines, read_logs, write_logs
 from benchmarks.peers.summary import Summary, markdown, number, summarise
@@ -87,7 +87,7 @@ def test_a_peer_that_cannot_be_installed_keeps_its_row(
 
     monkeypatch.setattr(subprocess, "run", refuse)
     peer = Environment("Peer 9", "ours", ("peer==9",))
-    (result,) = run("peer", peer, tmp_path, tmp_path, 1.0)
+    (result,) = run_all({"peer": peer}, tmp_path, tmp_path, 1.0)
     assert result.reason == "No matching distribution found for peer==9"
     printed = tables([result], [recommender()], [50])
     row = "| Peer 9: not installed (No matching distribution found for peer==9) | -"
@@ -97,7 +97,7 @@ def test_a_peer_that_cannot_be_installed_keeps_its_row(
 def test_a_method_that_crashes_keeps_its_row(tmp_path: Path) -> None:
     (tmp_path / "recommender-50.npz").write_text("no archive")
     paper = Environment("the paper", "paper_formulas", own=True)
-    (result,) = run("paper", paper, tmp_path, tmp_path, 1.0)
+    (result,) = run_all({"paper": paper}, tmp_path, tmp_path, 1.0)
     assert "Error" in result.reason
     assert f"as printed ({result.reason})" in tables([result], [recommender()], [50])
 
@@ -112,7 +112,7 @@ def test_a_real_run_from_data_to_table(tmp_path: Path) -> None:
     bed = recommender()
     write_data(tmp_path, [bed], [50], 3)
     paper = Environment("the paper", "paper_formulas", own=True)
-    results = run("paper", paper, tmp_path, tmp_path, 60.0)
+    results = run_all({"paper": paper}, tmp_path, tmp_path, 60.0)
     (result,) = results
     cell = result.cells[bed.name, 50]
     answers = [paper_formulas.as_printed(log) for log in read_logs(tmp_path / "recommender-50.npz")]
@@ -130,6 +130,6 @@ def test_a_real_run_from_data_to_table(tmp_path: Path) -> None:
 def test_the_time_allowed_stops_a_slow_method(tmp_path: Path) -> None:
     write_data(tmp_path, [recommender()], [20], 5)
     paper = Environment("the paper", "paper_formulas", own=True)
-    (result,) = run("paper", paper, tmp_path, tmp_path, 0.0)
+    (result,) = run_all({"paper": paper}, tmp_path, tmp_path, 0.0)
     assert isinstance(result.cells["recommender", 20], Summary)
     assert result.cells["recommender", 20].trials == 1

@@ -76,19 +76,21 @@ def shipped_sntis(log: Log) -> Answer:
 
 
 def at_best(log: Log, estimator: Any, value: float = 0.0) -> Answer:
-    """Rewards kept and discounted beforehand, a fine and fixed scale of returns."""
+    """Rewards kept and discounted beforehand, a fine scale of returns.
+
+    The scale starts at the smallest return logged: the first weight is put at its lower end.
+    """
     ratios, rewards = padded(log)
     discount = log.gamma ** np.arange(log.horizon)
     logged, evaluation = inputs(log, ratios, rewards * discount, 1.0, value)
-    low, high = (float(discount.sum() * reward) for reward in log.reward_range)
-    margin = 2 * (high - low) / N_BINS
+    returns = rewards @ discount
     ope = CumulativeDistributionOPE(
         logged,
         ope_estimators=[estimator],
         disable_reward_after_done=False,
         use_custom_reward_scale=True,
-        scale_min=low - margin,
-        scale_max=high + margin,
+        scale_min=float(returns.min()),
+        scale_max=float(returns.max()),
         n_partition=N_BINS,
     )
     return Answer(float(ope.estimate_variance(evaluation)["candidate"][estimator.estimator_name]))
