@@ -75,11 +75,8 @@ def shipped_sntis(log: Log) -> Answer:
     return Answer(float(ope.estimate_variance(evaluation)["candidate"]["cdf_sntis"]))
 
 
-def at_best(log: Log, estimator: Any, value: float = 0.0) -> Answer:
-    """Rewards kept and discounted beforehand, a fine scale of returns.
-
-    The scale starts at the smallest return logged: the first weight is put at its lower end.
-    """
+def at_best(log: Log, estimator: Any, margin: float, value: float = 0.0) -> Answer:
+    """Rewards kept and discounted beforehand, a fine scale over the returns logged."""
     ratios, rewards = padded(log)
     discount = log.gamma ** np.arange(log.horizon)
     logged, evaluation = inputs(log, ratios, rewards * discount, 1.0, value)
@@ -89,26 +86,29 @@ def at_best(log: Log, estimator: Any, value: float = 0.0) -> Answer:
         ope_estimators=[estimator],
         disable_reward_after_done=False,
         use_custom_reward_scale=True,
-        scale_min=float(returns.min()),
-        scale_max=float(returns.max()),
+        scale_min=float(returns.min()) - margin,
+        scale_max=float(returns.max()) + margin,
         n_partition=N_BINS,
     )
     return Answer(float(ope.estimate_variance(evaluation)["candidate"][estimator.estimator_name]))
 
 
 def best_tis(log: Log) -> Answer:
-    """Importance sampling at its best."""
-    return at_best(log, CumulativeDistributionTIS())
+    """Importance sampling. The first weight is put at the lower end of the scale: no margin."""
+    return at_best(log, CumulativeDistributionTIS(), margin=0.0)
 
 
 def best_sntis(log: Log) -> Answer:
-    """Self-normalised importance sampling at its best."""
-    return at_best(log, CumulativeDistributionSNTIS())
+    """Self-normalised importance sampling, with the same scale."""
+    return at_best(log, CumulativeDistributionSNTIS(), margin=0.0)
 
 
 def best_tdr(log: Log) -> Answer:
-    """Doubly robust, handed the exact value of the initial state."""
-    return at_best(log, CumulativeDistributionTDR(), log.mean)
+    """Doubly robust, handed the exact value of the initial state.
+
+    What lies at the lower end of the scale is lost: a margin.
+    """
+    return at_best(log, CumulativeDistributionTDR(), margin=0.1, value=log.mean)
 
 
 # There is no interval for the variance in SCOPE-RL.
