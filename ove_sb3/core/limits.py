@@ -15,6 +15,7 @@ from .statistics import TrajectoryStatistics
 from .validation import check_range, check_real
 
 _SLACK = 1e-9  # relative: room for rounding when data are compared with a limit
+_SINGLE_PRECISION = 2.0**-23  # relative: rounding of rewards in single precision
 _LONGEST_SUM = 1_000_000
 
 
@@ -87,11 +88,8 @@ def resolve_limits(
     if return_range is not None:
         known = _return_range(stats, return_range)
         stated.append(f"returns lie in [{known[0]:g}, {known[1]:g}]")
-        low, high = max(low, known[0]), min(high, known[1])
-        if low > high:
-            raise InvalidInputError(
-                f"`return_range` must overlap what `reward_range` allows, got {known} and {scaled}."
-            )
+        # Both contain the data, so that they overlap; up to rounding, hence the sorting.
+        low, high = sorted((max(low, known[0]), min(high, known[1])))
     ratio, weight = _weight_limits(stats, max_ratio, max_weight, stated)
     return Limits(
         return_range=(low, high),
@@ -113,15 +111,25 @@ def _reward_range(stats: TrajectoryStatistics, reward_range: object) -> tuple[fl
             )
         return observed
     low, high = check_range(reward_range, "reward_range")
+    # Environments often hand out rewards in single precision: -0.6 becomes -0.60000002.
+    low, high = min(low, _single(low)), max(high, _single(high))
     _check_inside(observed, (low, high), "reward_range", "logged rewards")
     return low, high
 
 
 def _return_range(stats: TrajectoryStatistics, return_range: object) -> tuple[float, float]:
     low, high = check_range(return_range, "return_range")
+    slack = _SINGLE_PRECISION * max(abs(low), abs(high))
+    low, high = low - slack, high + slack
     observed = (float(stats.returns.min()), float(stats.returns.max()))
     _check_inside(observed, (low, high), "return_range", "logged returns")
     return low, high
+
+
+def _single(value: float) -> float:
+    """`value` rounded to single precision, or itself if that is not possible."""
+    rounded = float(np.float32(value)) if abs(value) < 3e38 else value
+    return rounded if math.isfinite(rounded) else value
 
 
 def _check_inside(

@@ -172,10 +172,10 @@ def test_other_refusals(stats: ove.TrajectoryStatistics) -> None:
     few = chain(5).statistics(3, np.random.default_rng(1))
     with pytest.raises(ove.InvalidInputError, match="at least 4 trajectories, got 3"):
         ove.variance_interval(few, method="bootstrap")
-    constant = ove.trajectory_statistics([0.0, 0.0], [1.0, 1.0], [1, 1], gamma=1.0, horizon=1)
-    almost = 1.0 - 1e-12  # within rounding of the data, yet disjoint from the range of returns
-    with pytest.raises(ove.InvalidInputError, match="must overlap what `reward_range` allows"):
-        ove.variance_interval(constant, reward_range=(almost, almost), return_range=(1.0, 1.0))
+    # Rewards of 1 over at most 2 steps; no return between 3 and 4 is possible, nor is one logged.
+    early = ove.trajectory_statistics([0.0, 0.0], [0.0, 0.0], [1, 1], gamma=1.0, horizon=2)
+    with pytest.raises(ove.InvalidInputError, match="`return_range` must contain all logged"):
+        ove.variance_interval(early, reward_range=(0.0, 1.0), return_range=(3.0, 4.0))
 
 
 def test_every_error_is_ours_and_a_value_error() -> None:

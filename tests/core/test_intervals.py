@@ -163,6 +163,17 @@ def test_a_tighter_range_of_returns_helps() -> None:
     assert bed.variance in tight
 
 
+def test_rewards_in_single_precision_are_within_the_range_they_were_rounded_from() -> None:
+    rewards = np.tile(np.array([-0.6, 0.3], dtype=np.float32), 50)
+    stats = ove.trajectory_statistics(np.zeros(100), rewards, np.full(50, 2), gamma=1.0, horizon=2)
+    assert stats.reward_min < -0.6
+    known: dict[str, Any] = {"reward_range": (-0.6, 0.3)}
+    ove.variance_interval(stats, **known)
+    ove.variance_interval(stats, return_range=(-0.3, 0.3), **known)
+    with pytest.raises(ove.AssumptionError):
+        ove.variance_interval(stats, reward_range=(-0.5999, 0.3))
+
+
 def test_a_bound_on_the_whole_weight_is_as_good_as_one_on_its_parts() -> None:
     bed = recommender()
     stats = bed.statistics(2000, np.random.default_rng(10))
