@@ -119,10 +119,8 @@ def _reward_range(stats: TrajectoryStatistics, reward_range: object) -> tuple[fl
 
 def _return_range(stats: TrajectoryStatistics, return_range: object) -> tuple[float, float]:
     low, high = check_range(return_range, "return_range")
-    slack = _SINGLE_PRECISION * max(abs(low), abs(high))
-    low, high = low - slack, high + slack
     observed = (float(stats.returns.min()), float(stats.returns.max()))
-    _check_inside(observed, (low, high), "return_range", "logged returns")
+    _check_inside(observed, (low, high), "return_range", "logged returns", _SINGLE_PRECISION)
     return low, high
 
 
@@ -133,9 +131,13 @@ def _single(value: float) -> float:
 
 
 def _check_inside(
-    observed: tuple[float, float], stated: tuple[float, float], name: str, what: str
+    observed: tuple[float, float],
+    stated: tuple[float, float],
+    name: str,
+    what: str,
+    rounding: float = _SLACK,
 ) -> None:
-    slack = _SLACK * max(abs(stated[0]), abs(stated[1]))
+    slack = rounding * max(abs(stated[0]), abs(stated[1]))
     if observed[0] < stated[0] - slack or observed[1] > stated[1] + slack:
         raise AssumptionError(
             f"`{name}` must contain all {what}, got ({stated[0]:g}, {stated[1]:g}) but they span "
