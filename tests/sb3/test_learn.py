@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from stable_baselines3 import DQN, PPO, SAC, TD3
 from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.noise import NormalActionNoise, VectorizedActionNoise
-from stable_baselines3.common.vec_env import SubprocVecEnv, VecFrameStack, VecNormalize
+from stable_baselines3.common.vec_env import DummyVecEnv, SubprocVecEnv, VecFrameStack, VecNormalize
 
 import ove_sb3 as ove
 
@@ -273,12 +273,40 @@ def test_observations_and_rewards_belong_to_their_step() -> None:
     assert (data.terminated | data.truncated).all()
     assert data.terminated.any()
     assert data.truncated.any()
-    # The next observation is shifted by a tenth of the action: the correlation shows the order.
-    inner = np.ones(data.n_steps, bool)
-    inner[np.cumsum(data.lengths) - 1] = False
-    after = data.observations[1:][inner[:-1], 0]  # type: ignore[index]
-    x = data.actions[:-1][inner[:-1]]
-    assert np.polyfit(x, after, 1)[0] == pytest.approx(0.1, abs=0.15)
+
+
+class Clock(Toy):
+    """Shows the time and the last action."""
+
+    last = -1.0
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        self.last = float(action)
+        return super().step(action)
+
+    def reset(self, **options: Any) -> tuple[Any, dict[str, Any]]:
+        self.last = -1.0
+        return super().reset(**options)
+
+    def _observe(self, shift: float) -> Any:
+        return np.array([self.time, self.last, shift], np.float32)
+
+
+def test_observations_are_those_before_the_action() -> None:
+    clocks = DummyVecEnv([lambda: Clock(early=0.2) for _ in range(3)])
+    venv = ove.VecLogActionProbability(clocks)
+    model = learner("PPO-discrete", venv)
+    venv.set_model(model)
+    model.learn(600)
+    for data in (venv.trajectories(), ove.collect(model, clocks, 50, seed=0)):
+        step = np.arange(data.n_steps) - np.repeat(data.starts, data.lengths)
+        seen = np.asarray(data.observations)
+        np.testing.assert_array_equal(seen[:, 0], step)
+        before = np.where(step == 0, -1, np.roll(data.actions, 1))
+        np.testing.assert_array_equal(seen[:, 1], before)
+        final = np.asarray(data.final_observations)
+        np.testing.assert_array_equal(final[:, 0], data.lengths)
+        np.testing.assert_array_equal(final[:, 1], data.actions[np.cumsum(data.lengths) - 1])
 
 
 def test_vec_normalize_logs_the_original() -> None:

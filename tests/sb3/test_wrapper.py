@@ -85,6 +85,7 @@ def test_a_changed_model_makes_the_log_adaptive() -> None:
 
 
 @pytest.mark.filterwarnings("ignore:.*The environment.*is different from the unwrapped version.*")
+@pytest.mark.filterwarnings("ignore:.*to get variables from other wrappers is deprecated.*")
 @pytest.mark.filterwarnings("ignore:.*A Box observation space .* value is.*infinity.*")
 def test_rules_of_gymnasium() -> None:
     model = PPO("MlpPolicy", "CartPole-v1", device="cpu", seed=0)
