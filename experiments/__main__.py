@@ -77,10 +77,10 @@ def choose_sizes(
     return sizes
 
 
-def main(argv: Sequence[str] | None = None) -> int:
+def main(argv: Sequence[str] | None = None, *, prog: str = "python -m ove_sb3.experiments") -> int:
     """Run from the command line; returns the exit status."""
     parser = argparse.ArgumentParser(
-        prog="python -m ove_sb3.experiments",
+        prog=prog,
         description="Reproduce the experiments of Chandak, Shankar and Thomas (2021).",
     )
     parser.add_argument("domain", nargs="?", default="all", choices=[*DOMAINS, "all"])

@@ -230,6 +230,18 @@ def test_an_interrupt_leaves_files_whole(
     assert sorted(file.name for file in tmp_path.iterdir()) == ["log"]
 
 
+def test_reproduce_runs_the_experiments(tmp_path: Path) -> None:
+    help_text = run("reproduce", "--help")
+    assert help_text.exit_code == 0
+    assert "ove-sb3 reproduce" in help_text.stdout
+    assert run("reproduce", "chess").exit_code == 2
+    command = ["recommender", "--trials", 2, "--n", 100, "--jobs", 1, "--quiet"]
+    found = run("reproduce", *command, "--out", tmp_path)
+    assert found.exit_code == 0, found.output
+    assert "recommender" in found.stdout.lower()
+    assert any(tmp_path.rglob("*.png"))
+
+
 def test_help_warns_of_pickles() -> None:
     for command in ((), ("evaluate",), ("compare",), ("collect",)):
         found = run(*command, "--help")

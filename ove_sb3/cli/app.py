@@ -6,6 +6,8 @@ Exit codes: 0 all is well, 1 the guaranteed bounds do not satisfy the gate, 2 ba
 
 from __future__ import annotations
 
+from importlib import import_module
+
 import typer
 
 from .judging import compare, evaluate
@@ -25,3 +27,13 @@ app = typer.Typer(
 )
 for command in (collect, inspect, evaluate, compare, compact):
     app.command()(guarded(command))
+
+
+@app.command(
+    add_help_option=False,  # the experiments have a help of their own
+    context_settings={"allow_extra_args": True, "ignore_unknown_options": True},
+)
+def reproduce(context: typer.Context) -> None:
+    """Repeat the paper's experiments; ``ove-sb3 reproduce --help`` lists the options."""
+    experiments = import_module("ove_sb3.experiments.__main__")
+    raise typer.Exit(experiments.main(context.args, prog="ove-sb3 reproduce"))
