@@ -21,6 +21,7 @@ from .networks import check_observations
 from .recurrent import rows_of
 from .uniform import uniform_on
 
+_NO_LENGTHS = np.empty(0, dtype=np.int64)
 _NOTABLE = 0.01  # mean probability of something that the log lacks
 _SURELY_SEEN = 30.0  # expected number of times, if the behavior had that probability
 
@@ -136,7 +137,7 @@ def _batches(
     if not law.recurrent:
         for start in range(0, n, batch_size):
             steps = slice(start, min(n, start + batch_size))
-            yield steps, np.ones(steps.stop - steps.start, dtype=np.int64)
+            yield steps, _NO_LENGTHS
         return
     assert lengths is not None
     order = np.argsort(lengths, kind="stable")
