@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from .evaluation.many import Comparison, compare
     from .evaluation.one import evaluate
     from .evaluation.result import Evaluation
-    from .sb3.callback import OffPolicyVarianceCallback, StopTrainingOnSafeVariance
+    from .sb3.callback import OffPolicyVarianceCallback
     from .sb3.collect import collect
     from .sb3.dispatch import action_distribution, register_policy
     from .sb3.distributions import ActionDistribution
@@ -47,6 +47,7 @@ if TYPE_CHECKING:
         TabularPolicy,
         UniformPolicy,
     )
+    from .sb3.stop_training import StopTrainingOnSafeVariance
     from .sb3.wrappers import LogActionProbability, VecLogActionProbability
 
 __version__ = "0.1.0.dev0"
@@ -71,7 +72,7 @@ _HOME = {
     "OveError": "core.errors",
     "OveWarning": "core.errors",
     "SoftmaxPolicy": "sb3.policies",
-    "StopTrainingOnSafeVariance": "sb3.callback",
+    "StopTrainingOnSafeVariance": "sb3.stop_training",
     "StorageError": "core.errors",
     "SupportWarning": "core.errors",
     "TabularPolicy": "sb3.policies",

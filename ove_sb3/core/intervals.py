@@ -338,7 +338,7 @@ def _check_bounded(stats: TrajectoryStatistics, limits: Limits) -> None:
 
 def _assumptions(method: str, limits: Limits, adaptive: bool, guaranteed: bool) -> tuple[str, ...]:
     if adaptive:
-        sampling = "trajectories are in the order of logging, each behavior fixed before its own"
+        sampling = "trajectories are in the order of logging, each begun when the last had ended"
     else:
         sampling = "trajectories are independent"
     base = (

@@ -31,6 +31,8 @@ class Settings:
         Mean and variance hold together.
     adaptive : bool
         The behavior changed while the log was written.
+    n_envs
+        See `Metadata`.
     seed : int
         Seed of shuffling and resampling.
     """
@@ -44,6 +46,7 @@ class Settings:
     delta: float
     simultaneous: bool
     adaptive: bool
+    n_envs: int | None
     seed: int
 
     @property
@@ -88,6 +91,13 @@ def resolve_settings(
     rng: object,
 ) -> Settings:
     """Check the options, and fill in what the log knows."""
+    if metadata.doubt is not None:
+        raise InvalidInputError(
+            f"`data` must not come from several environments logged at the same time while the "
+            f"behavior changed, got {metadata.n_envs}: a guarantee would rest on the assumption "
+            f"that {metadata.doubt}. Log one environment while training, or a policy that stays as "
+            "it is (ove_sb3.collect)."
+        )
     if not isinstance(simultaneous, (bool, np.bool_)):
         raise InvalidInputError(f"`simultaneous` must be True or False, got {simultaneous!r}.")
     steps = metadata.horizon if horizon is None else check_integer(horizon, "horizon", 1)
@@ -118,6 +128,7 @@ def resolve_settings(
         delta=check_real(delta, "delta", 0.0, 1.0, closed=False),
         simultaneous=bool(simultaneous),
         adaptive=metadata.adaptive,
+        n_envs=metadata.n_envs,
         seed=_seed(rng),
     )
 

@@ -125,6 +125,9 @@ class Question:
             )
             for function in (mean_interval, variance_interval)
         )
+        doubt = data.metadata.doubt
+        if doubt is not None:
+            mean, variance = mean.approximate(doubt), variance.approximate(doubt)
         return mean, variance
 
     def check(self, model: Any, data: Trajectories) -> None:
@@ -166,7 +169,8 @@ def look_at(
     log_ratios = log_prob(model, data, deterministic=question.deterministic) - data.log_probs
     try:
         stats = question.statistics(data, log_ratios)
-        mean, variance = estimate_mean(stats), estimate_variance(stats)
+        mean = estimate_mean(stats, estimator="crossfit")
+        variance = estimate_variance(stats)
         intervals = question.intervals(data, stats, delta)
         diagnostics = diagnose(stats, *intervals)
         ess, worries = diagnostics.effective_sample_size, diagnostics.warnings
@@ -183,11 +187,7 @@ def look_at(
             stacklevel=2,
         )
     if void:
-        first, second = (
-            replace(each, guaranteed=False, assumptions=(*each.assumptions, VOID))
-            for each in intervals
-        )
-        intervals = (first, second)
+        intervals = (intervals[0].approximate(VOID), intervals[1].approximate(VOID))
     returns = data.returns(question.gamma)
     return Look(
         number=number,

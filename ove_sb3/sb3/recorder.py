@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from os import PathLike
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -124,6 +125,12 @@ class Recorder:
     def name_behavior(self, name: str) -> None:
         """Note the class of the model that acts."""
         self.metadata = replace(self.metadata, behavior=name)
+
+    def holds(self, data: Trajectories | str | PathLike[str]) -> bool:
+        """Whether `data` are episodes kept here in memory, or the directory written to."""
+        if isinstance(data, Trajectories):
+            return any(np.shares_memory(data.rewards, part.rewards) for part in self._memory)
+        return self.path is not None and Path(self.path).resolve() == Path(data).resolve()
 
     def flush(self) -> None:
         """Write all whole episodes to disk."""

@@ -132,7 +132,7 @@ class VecLogActionProbability(VecEnvWrapper):
     ) -> None:
         super().__init__(venv)
         original, self._normalizer = split_normalizer(venv)
-        metadata = metadata_of(original, reward_range=reward_range)
+        metadata = metadata_of(original, reward_range=reward_range, n_envs=venv.num_envs)
         self._log = _Log(venv.num_envs, metadata, path, flush_every)
         self._masks: NDArray[np.bool_] | None = None
         if model is not None:
@@ -145,6 +145,10 @@ class VecLogActionProbability(VecEnvWrapper):
     def trajectories(self) -> Trajectories:
         """All episodes that have ended so far (with a `path`: all in the directory)."""
         return self._log.recorder.trajectories()
+
+    def has_logged(self, data: Trajectories | str | PathLike[str]) -> bool:
+        """Whether `data` is this log, or the directory it is written to."""
+        return self._log.recorder.holds(data)
 
     def flush(self) -> None:
         """Write all whole episodes to disk now."""
@@ -273,6 +277,10 @@ class LogActionProbability(
     def trajectories(self) -> Trajectories:
         """All episodes that have ended so far (with a `path`: all in the directory)."""
         return self._log.recorder.trajectories()
+
+    def has_logged(self, data: Trajectories | str | PathLike[str]) -> bool:
+        """Whether `data` is this log, or the directory it is written to."""
+        return self._log.recorder.holds(data)
 
     def flush(self) -> None:
         """Write all whole episodes to disk now."""

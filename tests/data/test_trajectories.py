@@ -75,6 +75,9 @@ def test_split_and_concat() -> None:
     joined = ove.Trajectories.concat([one, two]).metadata
     assert joined.adaptive
     assert joined.env_id is None
+    assert joined.n_envs is None
+    parts = [one, some(2, n_envs=3), some(2, n_envs=2)]
+    assert ove.Trajectories.concat(parts).metadata.n_envs == 3
     a, b = ({"type": "Discrete", "n": n, "start": 0} for n in (2, 3))
     with pytest.raises(ove.InvalidInputError, match="share the observation space"):
         ove.Trajectories.concat([some(2, observation_space=a), some(2, observation_space=b)])

@@ -82,6 +82,7 @@ def test_a_changed_model_makes_the_log_adaptive() -> None:
     data = env.trajectories()
     assert data.metadata.adaptive
     assert data.metadata.fingerprint is None
+    assert data.metadata.n_envs == 1
 
 
 @pytest.mark.filterwarnings("ignore:.*The environment.*is different from the unwrapped version.*")
