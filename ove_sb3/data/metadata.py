@@ -69,17 +69,6 @@ class Metadata:
             )
         object.__setattr__(self, "adaptive", bool(self.adaptive))
 
-    @property
-    def doubt(self) -> str | None:
-        """What would have to be assumed for a guarantee though nothing vouches for it.
-
-        The stakes of a bound rest on earlier episodes. One that ran at the same time is no earlier
-        one: the behavior may have learned from both, and so tied the two together.
-        """
-        if self.adaptive and self.n_envs is not None and self.n_envs > 1:
-            return "episodes logged at the same time did not change one another's behavior"
-        return None
-
     def to_dict(self) -> dict[str, Any]:
         """Plain dict that `json.dumps` accepts."""
         return asdict(self)

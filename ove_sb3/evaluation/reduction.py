@@ -94,6 +94,7 @@ def reduce_chunk(task: Task, gamma: float, horizon: int | None) -> list[Trajecto
             chunk.lengths,
             gamma=gamma,
             horizon=horizon,
+            overlaps=chunk.overlaps,
         )
         for candidate in candidates
     ]

@@ -91,13 +91,6 @@ def resolve_settings(
     rng: object,
 ) -> Settings:
     """Check the options, and fill in what the log knows."""
-    if metadata.doubt is not None:
-        raise InvalidInputError(
-            f"`data` must not come from several environments logged at the same time while the "
-            f"behavior changed, got {metadata.n_envs}: a guarantee would rest on the assumption "
-            f"that {metadata.doubt}. Log one environment while training, or a policy that stays as "
-            "it is (ove_sb3.collect)."
-        )
     if not isinstance(simultaneous, (bool, np.bool_)):
         raise InvalidInputError(f"`simultaneous` must be True or False, got {simultaneous!r}.")
     steps = metadata.horizon if horizon is None else check_integer(horizon, "horizon", 1)

@@ -103,7 +103,12 @@ class Question:
         """The statistics of `data` for these log-ratios, (n_steps,)."""
         horizon = data.metadata.horizon if self.horizon is None else self.horizon
         return trajectory_statistics(
-            log_ratios, data.rewards, data.lengths, gamma=self.gamma, horizon=horizon
+            log_ratios,
+            data.rewards,
+            data.lengths,
+            gamma=self.gamma,
+            horizon=horizon,
+            overlaps=data.overlaps,
         )
 
     def intervals(
@@ -125,9 +130,6 @@ class Question:
             )
             for function in (mean_interval, variance_interval)
         )
-        doubt = data.metadata.doubt
-        if doubt is not None:
-            mean, variance = mean.approximate(doubt), variance.approximate(doubt)
         return mean, variance
 
     def check(self, model: Any, data: Trajectories) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from dataclasses import FrozenInstanceError, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -174,18 +173,27 @@ def test_an_adaptive_log_is_taken_in_order(data: ove.Trajectories, candidate: PP
     assert other_seed.intervals == result.intervals
 
 
-def test_episodes_that_ran_together_while_the_behavior_learned_are_refused(
+def test_episodes_that_ran_together_while_the_behavior_learned_are_heeded(
     data: ove.Trajectories, candidate: PPO
 ) -> None:
-    def logged(**known: Any) -> ove.Trajectories:
-        return replace(data, metadata=replace(data.metadata, **known))
+    def logged(adaptive: bool, together: bool) -> ove.Evaluation:
+        return ove.evaluate(
+            replace(
+                data,
+                metadata=replace(data.metadata, adaptive=adaptive),
+                overlaps=np.full(len(data), 4) if together else None,
+            ),
+            candidate,
+            gamma=GAMMA,
+        )
 
-    for harmless in ({"n_envs": 4}, {"n_envs": 1, "adaptive": True}, {"adaptive": True}):
-        assert ove.evaluate(logged(**harmless), candidate, gamma=GAMMA).mean_intervals
-    with pytest.raises(ove.InvalidInputError, match=r"several environments .* got 4.*collect"):
-        ove.evaluate(logged(n_envs=4, adaptive=True), candidate, gamma=GAMMA)
-    with pytest.raises(ove.InvalidInputError, match="several environments"):
-        ove.compare(logged(n_envs=4, adaptive=True), {"a": candidate}, gamma=GAMMA)
+    assert logged(False, True).intervals == logged(False, False).intervals
+    queue, overlapping = logged(True, False), logged(True, True)
+    for name in ("intervals", "mean_intervals"):
+        one, other = (getattr(each, name)["guaranteed"] for each in (queue, overlapping))
+        assert other.guaranteed
+        assert one.width != other.width == pytest.approx(one.width, rel=0.2)
+        assert "while another was under way" in other.assumptions[0]
 
 
 def test_many_unfinished_episodes_are_worth_a_warning(
