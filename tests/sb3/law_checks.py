@@ -2,8 +2,8 @@
 
 If action a_t was drawn from the claimed law F_t, which may depend on everything before t, then
 u_t = F_t(a_t-) + V_t F_t({a_t}) are independent and uniform (Rosenblatt, 1952; V_t uniform). This
-holds while a model learns from the very same actions, so that it can be tested there too. Only
-`log_prob` of the law is used: it is the number that is logged.
+holds while a model learns from the very same actions, so that it can be tested there too. That the
+law's `log_prob`, the number that is logged, belongs to F_t is checked along with it.
 """
 
 from __future__ import annotations
@@ -16,12 +16,11 @@ from gymnasium import spaces
 from numpy.typing import NDArray
 from scipy import stats
 
-from ove_sb3.sb3.distributions import ActionDistribution
+from ove_sb3.sb3.box_distributions import BoxBounds
+from ove_sb3.sb3.distributions import ActionDistribution, Mixture
 
 FloatArray = NDArray[np.float64]
 FALSE_ALARMS = 1e-3  # probability that a correct law fails, all tests of one call together
-_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(64)
-_EDGE = 1.01e-6  # half-widths from a bound: just inside the part of a Box that has a density
 _BINS = 20
 
 
@@ -90,41 +89,41 @@ def _rank(order: NDArray[np.int64]) -> NDArray[np.int64]:
 def _pit_of_box(
     law: ActionDistribution, space: spaces.Box, actions: NDArray[Any], rng: np.random.Generator
 ) -> FloatArray:
-    """Dimensions are independent: one at a time, with the others where they are.
-
-    The density is integrated numerically, over s with y = tanh(s), y in [-1, 1] from bound to
-    bound: clipped and squashed normals are smooth in s.
-    """
-    low, high = (bound.astype(np.float64).ravel() for bound in (space.low, space.high))
-    half = 0.5 * (high - low)
+    """Dimensions are independent: one uniform for each. The mass at a bound is spread evenly."""
+    box = BoxBounds(space)
     x = np.reshape(actions, (len(law), -1)).astype(np.float64)
-    joint = law.log_prob(x)
-    log_mass = -(x.shape[1] - 1) * joint
-    u = np.empty(x.shape)
-    for j in range(x.shape[1]):
+    at_low, at_high = x <= box.low_edge, x >= box.high_edge
+    below, above = _tails(law, np.clip(x, box.low_edge, box.high_edge))
+    np.testing.assert_allclose(below + above, 1.0, rtol=0, atol=1e-12)
+    _check_density(law, box, x)
+    tie = rng.random(x.shape)
+    return np.where(at_low, tie * below, np.where(at_high, 1.0 - tie * above, below))
 
-        def density(at: FloatArray | float, j: int = j) -> FloatArray:
-            points = x.copy()
-            points[:, j] = at
-            return np.exp(law.log_prob(points) - joint)
 
-        end = np.arctanh(1.0 - _EDGE)
-        middle = np.arctanh(np.clip((x[:, j] - low[j]) / half[j] - 1.0, _EDGE - 1.0, 1.0 - _EDGE))
-        inside = []
-        for start, stop in ((-end, middle), (middle, end)):
-            s = 0.5 * (stop + start + (stop - start) * _NODES[:, None])
-            values = [density(low[j] + half[j] * (1.0 + np.tanh(each))) for each in s]
-            slope = half[j] / np.cosh(s) ** 2 * 0.5 * (stop - start)
-            inside.append(_WEIGHTS @ (slope * np.array(values)))
-        atoms = density(low[j]), density(high[j])
-        total = atoms[0] + inside[0] + inside[1] + atoms[1]
-        log_mass += np.log(total) + joint
-        at_low, at_high = middle <= -end, middle >= end
-        tie = rng.random(len(x))
-        below = np.where(at_low, tie * atoms[0], atoms[0] + inside[0])
-        u[:, j] = np.where(at_high, 1.0 - tie * atoms[1] / total, below / total)
-    np.testing.assert_allclose(np.exp(log_mass), 1.0, rtol=0, atol=2e-3)
-    return u
+def _check_density(law: ActionDistribution, box: BoxBounds, x: FloatArray) -> None:
+    """`log_prob` is the slope of the tails inside, and the tails themselves at the bounds."""
+    step = 1e-7 * (box.high - box.low)
+    inner = np.clip(x, box.low + 1e4 * step, box.high - 1e4 * step)
+    (below, above), (before, _), (after, _) = (_tails(law, inner + k * step) for k in (0, -1, 1))
+    at_low, at_high = x <= box.low_edge, x >= box.high_edge
+    inside = (x == inner) & (np.minimum(below, above) > 1e-3)  # where rounding does no harm
+    atoms = _tails(law, box.low_edge)[0], _tails(law, box.high_edge)[1]
+    each = np.where(at_low, atoms[0], np.where(at_high, atoms[1], (after - before) / (2.0 * step)))
+    checked = (inside | at_low | at_high).all(axis=1)
+    assert checked.any()
+    expected = each[checked].prod(axis=1)
+    np.testing.assert_allclose(np.exp(law.log_prob(x)[checked]), expected, rtol=1e-4)
+
+
+def _tails(law: Any, x: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Mass at or below, and at or above, `x` in every dimension, (n, d)."""
+    if isinstance(law, Mixture):
+        weights = np.exp(law.log_weights).T[:, :, None]
+        each = np.array([_tails(component, x) for component in law.components])
+        return (weights * each[:, 0]).sum(axis=0), (weights * each[:, 1]).sum(axis=0)
+    shape = (len(law), x.shape[-1])
+    below, above = np.exp(law._log_below(x)), np.exp(law._log_above(x))
+    return np.broadcast_to(below, shape), np.broadcast_to(above, shape)
 
 
 def all_actions(space: spaces.Space[Any]) -> NDArray[np.int64]:

@@ -22,7 +22,7 @@ from .toys import (
     toys,
 )
 
-N_DRAWS = 10_000
+N_DRAWS = 20_000
 
 
 def masks_for(case: str, n: int) -> NDArray[np.bool_] | None:
@@ -48,7 +48,7 @@ def sb3_draws(model: Any, case: str) -> NDArray[Any]:
         noise = [model.action_noise() for _ in range(N_DRAWS)]
         return np.asarray(model._sample_action(0, lambda: np.stack(noise), N_DRAWS)[0])
     if options.get("use_sde"):
-        (model.policy if algorithm == "PPO" else model.actor).reset_noise(N_DRAWS)
+        (model.actor if hasattr(model, "actor") else model.policy).reset_noise(N_DRAWS)
     if algorithm == "MaskablePPO":
         return np.asarray(model.predict(batch, action_masks=masks_for(case, N_DRAWS))[0])
     return np.asarray(model.predict(batch)[0])

@@ -100,9 +100,11 @@ CASES: dict[str, tuple[str, str, str, dict[str, Any]]] = {
     "PPO-image": ("PPO", "discrete", "image", {}),
     "DQN-dict": ("DQN", "discrete", "dict", {}),
     "SAC-dict": ("SAC", "box", "dict", {}),
-    "PPO-gsde": ("PPO", "box", "vector", {"use_sde": True}),
+    **{
+        f"{name}-gsde": (name, "box", "vector", {"use_sde": True})
+        for name in ("PPO", "A2C", "TRPO", "RecurrentPPO", "SAC", "TQC", "CrossQ")
+    },
     "PPO-gsde-squashed": ("PPO", "box", "vector", {"use_sde": True, "squash": True}),
-    "SAC-gsde": ("SAC", "box", "vector", {"use_sde": True}),
 }
 
 
