@@ -115,7 +115,14 @@ class Drawing:
         for _ in range(_DEEPEST):
             if frame is None:
                 return None
-            if frame.f_code.co_name == "collect_rollouts":
+            name = frame.f_code.co_name
+            if name == "evaluate_candidates" and frame.f_locals.get("self") is self.model:
+                raise UnsupportedPolicyError(
+                    "`model` must not be ARS while it learns: it tries other weights than its own, "
+                    "without any chance in its actions, so that they have no probability to log. "
+                    "Log it after training, with ove_sb3.collect."
+                )
+            if name == "collect_rollouts":
                 # Reading the locals is slow: once for every rollout.
                 if id(frame) != self._rollout and frame.f_locals.get("self") is self.model:
                     self._rollout = id(frame)

@@ -17,6 +17,7 @@ from gymnasium import spaces
 from numpy.typing import NDArray
 from stable_baselines3.common import distributions as sb3
 from stable_baselines3.common.policies import BasePolicy
+from stable_baselines3.common.torch_layers import MlpExtractor
 from stable_baselines3.common.vec_env import VecNormalize
 from typing_extensions import override
 
@@ -34,7 +35,7 @@ from .distributions import (
 from .networks import (
     Observation,
     ObservationReader,
-    SmallBatchMlp,
+    PlainMlp,
     evaluation_mode,
     to_float64,
 )
@@ -131,13 +132,14 @@ class ActorCriticLaw(NetworkLaw):
         extractor = policy.pi_features_extractor
         super().__init__(policy, policy, extractor, normalizer)
         self.masked = type(policy.action_dist).__name__.startswith("Maskable")
-        self._small: SmallBatchMlp | None = None
-        net = policy.mlp_extractor.policy_net
-        if self.reader.plain and not isinstance(
-            policy.action_dist, sb3.StateDependentNoiseDistribution
-        ):
-            self._small = SmallBatchMlp.of(net, policy.action_net)
         kind = type(policy.action_dist)
+        self._mlp: PlainMlp | None = None
+        if (
+            self.reader.plain
+            and type(policy.mlp_extractor) is MlpExtractor
+            and kind is not sb3.StateDependentNoiseDistribution
+        ):
+            self._mlp = PlainMlp.of(policy.mlp_extractor.policy_net, policy.action_net)
         if kind not in _HEADS and kind.__name__ not in _MASKABLE_HEADS:
             raise UnsupportedPolicyError(
                 f"`model` must use a distribution of stable-baselines3, got {kind.__qualname__}. "
@@ -154,9 +156,8 @@ class ActorCriticLaw(NetworkLaw):
         episode_start: NDArray[np.bool_] | None = None,
     ) -> ActionDistribution:
         policy: Any = self.policy
-        small = self._small
-        if small is not None and len(observations) <= small.largest_batch:
-            return self._family(small(self.reader.flat_features(observations)), action_masks)
+        if self._mlp is not None:
+            return self._family(self._mlp(self.reader.flat_features(observations)), action_masks)
         with evaluation_mode(self._modules):
             features = self.reader.features(observations)
             return self._head(policy.mlp_extractor.forward_actor(features), action_masks)

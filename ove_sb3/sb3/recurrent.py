@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -88,6 +87,7 @@ class RecurrentLaw(ActorCriticLaw):
 
 def rows_of(observations: Observation, at: Any) -> Observation:
     """The rows `at` of an array, or of every array of a dict."""
-    if isinstance(observations, Mapping):
-        return {key: array[at] for key, array in observations.items()}
-    return np.asarray(observations[at])
+    if isinstance(observations, np.ndarray):
+        rows: NDArray[Any] = observations[at]
+        return rows
+    return {key: array[at] for key, array in observations.items()}
