@@ -22,12 +22,14 @@ if TYPE_CHECKING:
         SupportWarning,
         UnsupportedPolicyError,
         WeightOverflowError,
+        WorkerError,
     )
     from .core.estimators import estimate_mean, estimate_variance
     from .core.intervals import mean_interval, variance_interval
     from .core.results import Interval
     from .core.statistics import TrajectoryStatistics, trajectory_statistics
     from .data.interchange import from_minari, to_minari
+    from .data.log import DiskLog, open_log
     from .data.metadata import Metadata
     from .data.storage import EpisodeWriter
     from .data.trajectories import Trajectories
@@ -57,6 +59,7 @@ _HOME = {
     "Comparison": "evaluation.many",
     "DependenceWarning": "core.errors",
     "Diagnostics": "core.diagnostics",
+    "DiskLog": "data.log",
     "EmptyLogError": "core.errors",
     "EpisodeWriter": "data.storage",
     "EpsilonGreedy": "sb3.policies",
@@ -81,6 +84,7 @@ _HOME = {
     "UnsupportedPolicyError": "core.errors",
     "VecLogActionProbability": "sb3.wrappers",
     "WeightOverflowError": "core.errors",
+    "WorkerError": "core.errors",
     "action_distribution": "sb3.dispatch",
     "collect": "sb3.collect",
     "compare": "evaluation.many",
@@ -91,6 +95,7 @@ _HOME = {
     "from_minari": "data.interchange",
     "log_prob": "sb3.log_prob",
     "mean_interval": "core.intervals",
+    "open_log": "data.log",
     "register_policy": "sb3.dispatch",
     "to_minari": "data.interchange",
     "trajectory_statistics": "core.statistics",
@@ -103,6 +108,7 @@ __all__ = [
     "Comparison",
     "DependenceWarning",
     "Diagnostics",
+    "DiskLog",
     "EmptyLogError",
     "EpisodeWriter",
     "EpsilonGreedy",
@@ -127,6 +133,7 @@ __all__ = [
     "UnsupportedPolicyError",
     "VecLogActionProbability",
     "WeightOverflowError",
+    "WorkerError",
     "action_distribution",
     "collect",
     "compare",
@@ -137,6 +144,7 @@ __all__ = [
     "from_minari",
     "log_prob",
     "mean_interval",
+    "open_log",
     "register_policy",
     "to_minari",
     "trajectory_statistics",

@@ -58,6 +58,7 @@ def evaluate(
     ] = None,
     seed: options.Seed = 0,
     n_jobs: options.Jobs = 1,
+    scheduler: options.Scheduler = None,
     progress: options.Progress = False,
     html: options.Html = None,
     plot: Annotated[
@@ -87,6 +88,7 @@ def evaluate(
         deterministic=deterministic,
         rng=seed,
         n_jobs=n_jobs,
+        scheduler=scheduler,
         progress=progress,
     )
     gate = None
@@ -135,6 +137,7 @@ def compare(
     vec_normalize: options.Normalize = None,
     seed: options.Seed = 0,
     n_jobs: options.Jobs = 1,
+    scheduler: options.Scheduler = None,
     progress: options.Progress = False,
     html: options.Html = None,
     json: options.Json = False,
@@ -156,6 +159,7 @@ def compare(
         deterministic=deterministic,
         rng=seed,
         n_jobs=n_jobs,
+        scheduler=scheduler,
         progress=progress,
     )
     if html is not None:
