@@ -10,9 +10,10 @@ import hashlib
 import pickle
 import tempfile
 import threading
+import warnings
 from collections import deque
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Generator, Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -38,7 +39,7 @@ def run(
     shared: Any = None,
     n_jobs: int = 1,
     scheduler: Any = None,
-) -> Iterator[Any]:
+) -> Generator[Any, None, None]:
     """Yield ``function(task, shared)`` for every task, in order.
 
     Parameters
@@ -65,15 +66,17 @@ def run(
         done = 0
         for failures in range(1, MOST_FAILURES + 2):
             try:
-                for result in attempt(function, tasks, done, payload, client or n_jobs):
-                    yield result
-                    done += 1
+                with closing(attempt(function, tasks, done, payload, client or n_jobs)) as results:
+                    for result in results:
+                        yield result
+                        done += 1
                 return
             except _lost_workers() as error:
                 if failures > MOST_FAILURES:
+                    cause = (str(error).splitlines() or [type(error).__name__])[0].rstrip(".")
                     raise WorkerError(
                         f"workers must stay alive, but {failures} times some were lost, the last "
-                        f"time with {done} of {len(tasks)} tasks done: {error}. They may have run "
+                        f"time with {done} of {len(tasks)} tasks done: {cause}. They may have run "
                         "out of memory: use fewer at a time (`n_jobs`), or smaller chunks "
                         "(`chunk_steps` of open_log)."
                     ) from error
@@ -86,7 +89,7 @@ def is_local(n_jobs: int, scheduler: Any = None) -> bool:
 
 def _in_processes(
     function: Callable[..., Any], tasks: Indexed, done: int, payload: bytes, n_jobs: Any
-) -> Iterator[Any]:
+) -> Generator[Any, None, None]:
     """The tasks from number `done` on, by joblib."""
     try:
         from joblib import Parallel, delayed
@@ -102,14 +105,17 @@ def _in_processes(
         calls = (delayed(_call)(function, tasks[k], digest, file) for k in range(done, len(tasks)))
         results = pool(calls)
         try:
-            yield from results
+            for result in results:  # noqa: UP028 (closing must come after the filter below)
+                yield result
         finally:
-            results.close()
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", UserWarning)  # tasks are cancelled on purpose
+                results.close()
 
 
 def _on_cluster(
     function: Callable[..., Any], tasks: Indexed, done: int, payload: bytes, client: Any
-) -> Iterator[Any]:
+) -> Generator[Any, None, None]:
     """The tasks from number `done` on, by dask.distributed.
 
     Not by joblib's backend for it: that waits forever for the result of a worker that is lost for

@@ -11,6 +11,7 @@ import math
 import re
 import warnings
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -118,10 +119,13 @@ def _blocks(
         # In one go: no file is opened twice.
         yield from reduce_blocks(tasks.whole, job)
         return
-    for found in parallel.run(reduce_task, tasks, shared=job, n_jobs=n_jobs, scheduler=scheduler):
-        if isinstance(found, OveError):
-            raise found
-        yield from found
+    with closing(
+        parallel.run(reduce_task, tasks, shared=job, n_jobs=n_jobs, scheduler=scheduler)
+    ) as results:
+        for found in results:
+            if isinstance(found, OveError):
+                raise found
+            yield from found
 
 
 class _Tasks:
