@@ -19,6 +19,7 @@ def run(
     n: Sequence[int] | None = None,
     truth: int | None = None,
     jobs: int = 2,
+    scheduler: str | None = None,
     out: str | Path = "results",
     seed: int = 0,
     progress: bool = True,
@@ -37,6 +38,8 @@ def run(
         On-policy episodes behind the true variance of diabetes, in place of a million.
     jobs
         Number of processes. The results do not depend on it.
+    scheduler
+        Address of a Dask cluster in place of them; its workers must see the folder `out`.
     out
         Folder of the results; a run that was stopped goes on where it was.
     seed
@@ -49,7 +52,15 @@ def run(
 
     sizes = choose_sizes(full=full, trials=trials, n=n, truth=truth)
     for study in studies_of(domain):
-        result = run_study(study, sizes, out=Path(out), seed=seed, jobs=jobs, progress=progress)
+        result = run_study(
+            study,
+            sizes,
+            out=Path(out),
+            seed=seed,
+            jobs=jobs,
+            scheduler=scheduler,
+            progress=progress,
+        )
         folder = Path(out) / study.name
         tables.save(result, folder)
         figures.save(result, folder)
@@ -93,6 +104,9 @@ def main(argv: Sequence[str] | None = None, *, prog: str = "python -m ove_sb3.ex
         "--truth", type=int, help="on-policy episodes behind the truth of diabetes (1000000)"
     )
     parser.add_argument("--jobs", type=int, default=2, help="processes (default: 2)")
+    parser.add_argument(
+        "--scheduler", metavar="ADDRESS", help="Dask cluster in place of processes here"
+    )
     parser.add_argument("--out", default="results", help="folder of the results (default: results)")
     parser.add_argument("--seed", type=int, default=0, help="of everything random (default: 0)")
     parser.add_argument("--quiet", action="store_true", help="no progress bars")
@@ -111,6 +125,7 @@ def main(argv: Sequence[str] | None = None, *, prog: str = "python -m ove_sb3.ex
             n=options.n,
             truth=options.truth,
             jobs=options.jobs,
+            scheduler=options.scheduler,
             out=options.out,
             seed=options.seed,
             progress=not options.quiet,

@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from joblib import Parallel, delayed
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 from tqdm import tqdm
+
+from ove_sb3 import parallel
 
 from .domains import make_domain
 from .policies import evaluation_policy
@@ -83,11 +84,19 @@ class StudyResult:
 
 
 def run_study(
-    study: Study, sizes: Sizes, *, out: Path, seed: int = 0, jobs: int = 1, progress: bool = True
+    study: Study,
+    sizes: Sizes,
+    *,
+    out: Path,
+    seed: int = 0,
+    jobs: int = 1,
+    scheduler: str | None = None,
+    progress: bool = True,
 ) -> StudyResult:
     """Run a study, or what is left of it.
 
-    The results do not depend on `jobs`, nor on how often the run was stopped and started again.
+    The results do not depend on `jobs` or `scheduler`, nor on how often the run was stopped and
+    started again.
 
     Parameters
     ----------
@@ -99,12 +108,15 @@ def run_study(
         Of the training, of the truth and of the trials.
     jobs
         Number of processes.
+    scheduler
+        Address of a Dask cluster in place of them; its workers must see the folder `out`.
     progress
         Show a progress bar with the time left.
     """
     candidate = evaluation_policy(study, out / "policies", seed)
     plain = candidate.tolist()
-    truth = find_truth(study, candidate, sizes, out=out, seed=seed, jobs=jobs, progress=progress)
+    how: dict[str, Any] = {"jobs": jobs, "scheduler": scheduler, "progress": progress}
+    truth = find_truth(study, candidate, sizes, out=out, seed=seed, **how)
     looks = ("title", "unit")
     setting = {
         "study": {name: value for name, value in as_plain(study).items() if name not in looks},
@@ -119,8 +131,7 @@ def run_study(
         [(study, plain, sizes.n_grid, seed, trial) for trial in range(sizes.n_trials)],
         folder=out / "runs" / f"{study.name}-{fingerprint(setting, _TRIAL_CODE)}",
         label=study.name,
-        jobs=jobs,
-        progress=progress,
+        **how,
     )
     cells = [cell for trial in trials for cell in trial]
     return StudyResult(study, sizes, seed, truth, candidate, cells)
@@ -134,6 +145,7 @@ def find_truth(
     out: Path,
     seed: int,
     jobs: int = 1,
+    scheduler: str | None = None,
     progress: bool = True,
 ) -> Truth:
     """Exact moments where there are any, else those of many on-policy episodes."""
@@ -149,6 +161,7 @@ def find_truth(
         folder=out / "runs" / f"truth-{study.domain}-{fingerprint(setting, _TRUTH_CODE)}",
         label=f"{study.domain}, truth",
         jobs=jobs,
+        scheduler=scheduler,
         progress=progress,
     )
     found = merge_truth(portions)
@@ -162,6 +175,7 @@ def run_tasks(
     folder: Path,
     label: str,
     jobs: int = 1,
+    scheduler: str | None = None,
     progress: bool = True,
 ) -> list[Any]:
     """Call `function` with each of `tasks`, unless its result is in `folder` already.
@@ -184,20 +198,16 @@ def run_tasks(
         disable=not progress,
         dynamic_ncols=True,
     )
+    # Absolute, as workers elsewhere may have another working directory.
+    calls = [(function, tasks[k], paths[k].absolute()) for k in missing]
     with bar:
-        if jobs == 1:
-            for k in missing:
-                _compute(function, tasks[k], paths[k])
-                bar.update()
-        elif missing:
-            parallel = Parallel(n_jobs=jobs, return_as="generator_unordered", batch_size=1)
-            calls = (delayed(_compute)(function, tasks[k], paths[k]) for k in missing)
-            for _ in parallel(calls):
-                bar.update()
+        for _ in parallel.run(_compute, calls, n_jobs=jobs, scheduler=scheduler):
+            bar.update()
     return [read_json(path) for path in paths]
 
 
-def _compute(function: Callable[..., Any], task: tuple[Any, ...], path: Path) -> None:
+def _compute(call: tuple[Callable[..., Any], tuple[Any, ...], Path], _: None) -> None:
+    function, task, path = call
     # Linear algebra in several threads adds up in another order: the last digits would depend on
     # the number of cores that each process has to itself.
     with threadpool_limits(limits=1):

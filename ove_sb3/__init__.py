@@ -22,12 +22,14 @@ if TYPE_CHECKING:
         SupportWarning,
         UnsupportedPolicyError,
         WeightOverflowError,
+        WorkerError,
     )
     from .core.estimators import estimate_mean, estimate_variance
     from .core.intervals import mean_interval, variance_interval
     from .core.results import Interval
     from .core.statistics import TrajectoryStatistics, trajectory_statistics
     from .data.interchange import from_minari, to_minari
+    from .data.log import DiskLog, open_log
     from .data.metadata import Metadata
     from .data.storage import EpisodeWriter
     from .data.trajectories import Trajectories
@@ -58,6 +60,7 @@ _HOME = {
     "Comparison": "evaluation.many",
     "DependenceWarning": "core.errors",
     "Diagnostics": "core.diagnostics",
+    "DiskLog": "data.log",
     "EmptyLogError": "core.errors",
     "EpisodeWriter": "data.storage",
     "EpsilonGreedy": "sb3.policies",
@@ -82,6 +85,7 @@ _HOME = {
     "UnsupportedPolicyError": "core.errors",
     "VecLogActionProbability": "sb3.wrappers",
     "WeightOverflowError": "core.errors",
+    "WorkerError": "core.errors",
     "action_distribution": "sb3.dispatch",
     "collect": "sb3.collect",
     "compare": "evaluation.many",
@@ -92,6 +96,7 @@ _HOME = {
     "from_minari": "data.interchange",
     "log_prob": "sb3.log_prob",
     "mean_interval": "core.intervals",
+    "open_log": "data.log",
     "register_policy": "sb3.dispatch",
     "to_minari": "data.interchange",
     "trajectory_statistics": "core.statistics",
@@ -104,6 +109,7 @@ __all__ = [
     "Comparison",
     "DependenceWarning",
     "Diagnostics",
+    "DiskLog",
     "EmptyLogError",
     "EpisodeWriter",
     "EpsilonGreedy",
@@ -128,6 +134,7 @@ __all__ = [
     "UnsupportedPolicyError",
     "VecLogActionProbability",
     "WeightOverflowError",
+    "WorkerError",
     "action_distribution",
     "collect",
     "compare",
@@ -138,6 +145,7 @@ __all__ = [
     "from_minari",
     "log_prob",
     "mean_interval",
+    "open_log",
     "register_policy",
     "to_minari",
     "trajectory_statistics",

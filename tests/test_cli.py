@@ -219,7 +219,7 @@ def test_an_interrupt_leaves_files_whole(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr("pyarrow.parquet.write_table", interrupted)
+        patch.setattr("pyarrow.parquet.ParquetWriter.write_table", interrupted)
         found = run("collect", "uniform", ENV, tmp_path / "log", "--episodes", 5, "--overwrite")
     assert found.exit_code == 130
     assert {file.name: file.read_bytes() for file in (tmp_path / "log").iterdir()} == before

@@ -58,6 +58,7 @@ def evaluate(
     ] = None,
     seed: options.Seed = 0,
     n_jobs: options.Jobs = 1,
+    scheduler: options.Scheduler = None,
     progress: options.Progress = False,
     html: options.Html = None,
     plot: Annotated[
@@ -86,6 +87,7 @@ def evaluate(
         deterministic=deterministic,
         rng=seed,
         n_jobs=n_jobs,
+        scheduler=scheduler,
         progress=progress,
     )
     gate = None
@@ -134,6 +136,7 @@ def compare(
     vec_normalize: options.Normalize = None,
     seed: options.Seed = 0,
     n_jobs: options.Jobs = 1,
+    scheduler: options.Scheduler = None,
     progress: options.Progress = False,
     html: options.Html = None,
     json: options.Json = False,
@@ -155,6 +158,7 @@ def compare(
         deterministic=deterministic,
         rng=seed,
         n_jobs=n_jobs,
+        scheduler=scheduler,
         progress=progress,
     )
     if html is not None:

@@ -41,6 +41,13 @@ Normalize = Annotated[
 ]
 Seed = Annotated[int, typer.Option(help="Seed of shuffling and resampling.")]
 Jobs = Annotated[int, typer.Option(help="Processes that go through the log.")]
+Scheduler = Annotated[
+    str | None,
+    typer.Option(
+        metavar="ADDRESS",
+        help="Dask cluster that shares the work, such as tcp://host:8786; in place of --n-jobs.",
+    ),
+]
 Progress = Annotated[bool, typer.Option("--progress", help="Show a progress bar.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")]
 Html = Annotated[Path | None, typer.Option(help="Write a report to this file.")]

@@ -29,6 +29,10 @@ class EmptyLogError(StorageError):
     """A log directory holds no complete episode yet."""
 
 
+class WorkerError(OveError, RuntimeError):
+    """Processes that share the work keep dying."""
+
+
 class OveWarning(UserWarning):
     """Base class of all warnings issued by ove_sb3."""
 

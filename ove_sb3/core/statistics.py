@@ -224,10 +224,26 @@ def trajectory_statistics(
     >>> stats.weights, stats.returns
     (array([1. , 1.5]), array([1., 2.]))
     """
+    return shard_statistics(
+        log_ratios, rewards, lengths, gamma=gamma, horizon=horizon, overlaps=overlaps, fewest=2
+    )
+
+
+def shard_statistics(
+    log_ratios: object,
+    rewards: object,
+    lengths: object,
+    *,
+    gamma: float,
+    horizon: int | None = None,
+    overlaps: object = None,
+    fewest: int = 1,
+) -> TrajectoryStatistics:
+    """The same for a part of the trajectories, to be joined by `concatenate`: one is enough."""
     log_ratios = as_float_vector(log_ratios, "log_ratios")
     rewards = as_float_vector(rewards, "rewards")
     check_same_size(log_ratios, rewards, ("log_ratios", "rewards"))
-    episode_lengths = as_lengths(lengths, log_ratios.size)
+    episode_lengths = as_lengths(lengths, log_ratios.size, fewest)
     gamma = check_real(gamma, "gamma", 0.0, 1.0)
     longest = int(episode_lengths.max())
     if horizon is not None:
@@ -239,7 +255,8 @@ def trajectory_statistics(
             )
     n = episode_lengths.size
     if overlaps is not None:
-        overlaps = as_counts(overlaps, "overlaps", n)
+        counts = as_counts(overlaps, "overlaps", n)
+        overlaps = counts if counts.any() else None
     starts = np.concatenate([[0], np.cumsum(episode_lengths)[:-1]])
     discounts = gamma ** np.arange(longest, dtype=np.float64)
     annuities = np.concatenate([[0.0], np.cumsum(discounts)])

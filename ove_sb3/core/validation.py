@@ -25,7 +25,7 @@ def as_float_vector(values: object, name: str) -> FloatArray:
     return np.ascontiguousarray(array, dtype=np.float64)
 
 
-def as_lengths(values: object, n_steps: int) -> IntArray:
+def as_lengths(values: object, n_steps: int, fewest: int = 2) -> IntArray:
     """Return `values` as episode lengths, all at least 1 and adding up to `n_steps`."""
     array = _as_vector(values, "lengths")
     if array.dtype.kind not in "iu":
@@ -33,10 +33,10 @@ def as_lengths(values: object, n_steps: int) -> IntArray:
             f"`lengths` must hold integers, got dtype {array.dtype}. Convert it with "
             "np.asarray(lengths, dtype=int)."
         )
-    if array.size < 2:
+    if array.size < fewest:
         raise InvalidInputError(
-            f"`lengths` must name at least 2 trajectories, got {array.size}. A variance cannot be "
-            "estimated from fewer: log more episodes."
+            f"`lengths` must name at least {fewest} trajectories, got {array.size}. A variance "
+            "cannot be estimated from fewer: log more episodes."
         )
     if array.dtype.kind == "u" and int(array.max()) > np.iinfo(np.int64).max:
         raise InvalidInputError(

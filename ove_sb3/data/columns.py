@@ -80,6 +80,13 @@ def to_trajectories(arrays: Arrays, metadata: Any) -> Trajectories:
     )
 
 
+def field_kind(field: pa.Field) -> tuple[np.dtype[Any], tuple[int, ...]]:
+    """Dtype and shape of the entries of a column."""
+    text = field.metadata[b"shape"].decode()
+    shape = tuple(int(size) for size in text.split(",")) if text else ()
+    return np.dtype(field.metadata[b"dtype"].decode()), shape
+
+
 def _named(name: str, values: Any) -> Arrays:
     if isinstance(values, dict):
         return {f"{name}/{key}": array for key, array in values.items()}
@@ -126,9 +133,7 @@ def _decode(column: pa.Array | pa.ChunkedArray, field: pa.Field) -> NDArray[Any]
     if isinstance(column, pa.ChunkedArray):
         parts = [_decode(chunk, field) for chunk in column.chunks]
         return parts[0] if len(parts) == 1 else np.concatenate(parts)
-    dtype = np.dtype(field.metadata[b"dtype"].decode())
-    text = field.metadata[b"shape"].decode()
-    shape = tuple(int(size) for size in text.split(",")) if text else ()
+    dtype, shape = field_kind(field)
     if pa.types.is_fixed_size_binary(column.type):
         width = column.type.byte_width
         raw = np.frombuffer(column.buffers()[1], np.uint8)

@@ -12,6 +12,7 @@ import os
 import struct
 import zlib
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow as pa
@@ -61,14 +62,47 @@ class SegmentFile:
             self._descriptor = -1
 
 
+@dataclass(frozen=True)
+class Segment:
+    """Where a segment begins in its file, and how many steps it holds."""
+
+    at: int
+    n_steps: int
+
+
+def list_segments(path: Path) -> tuple[list[Segment], list[pa.Schema]]:
+    """The complete segments of a file, each checked, and the different schemas they have."""
+    found: list[Segment] = []
+    schemas: list[pa.Schema] = []
+    for at, table in _segments(path, 0):
+        found.append(Segment(at, table.num_rows))
+        if not any(schema.equals(table.schema, check_metadata=True) for schema in schemas):
+            schemas.append(table.schema)
+    return found, schemas
+
+
 def read_segments(path: Path) -> Iterator[pa.Table]:
     """The complete segments of a file, in order, each checked against its checksum."""
+    for _, table in _segments(path, 0):
+        yield table
+
+
+def read_segment(path: Path, segment: Segment) -> pa.Table:
+    """One of the segments, checked against its checksum."""
+    for _, table in _segments(path, segment.at):
+        if table.num_rows == segment.n_steps:
+            return table
+        break
+    raise StorageError(_damage(path, segment.at, f"no segment of {segment.n_steps} steps begins"))
+
+
+def _segments(path: Path, at: int) -> Iterator[tuple[int, pa.Table]]:
+    """Segments from byte `at` on, and where they begin."""
     size = path.stat().st_size
     if size == 0:
         return
     with pa.memory_map(str(path)) as source:
         whole = memoryview(source.read_buffer(size))
-        at = 0
         while size - at >= _HEADER.size:
             magic, length, checksum = _HEADER.unpack(whole[at : at + _HEADER.size])
             if magic != _MAGIC:
@@ -78,7 +112,7 @@ def read_segments(path: Path) -> Iterator[pa.Table]:
                 return  # the writer was killed here
             if zlib.crc32(payload) != checksum:
                 raise StorageError(_damage(path, at, "the checksum does not match"))
-            yield pa.ipc.open_stream(pa.py_buffer(payload)).read_all()
+            yield at, pa.ipc.open_stream(pa.py_buffer(payload)).read_all()
             at += _HEADER.size + length
 
 

@@ -25,6 +25,8 @@ from .metadata import Metadata, merge
 if TYPE_CHECKING:
     import pandas as pd
 
+    from .log import DiskLog
+
 Observations = NDArray[Any] | dict[str, NDArray[Any]]
 DISCRETE_KINDS = ("Discrete", "MultiDiscrete", "MultiBinary")
 
@@ -278,6 +280,13 @@ class Trajectories:
         from .storage import load
 
         return load(path)
+
+    @classmethod
+    def open(cls, path: str | PathLike[str], *, chunk_steps: int | None = None) -> DiskLog:
+        """The same directory, read as it is gone through: see `open_log`."""
+        from .log import open_log
+
+        return open_log(path, chunk_steps=chunk_steps)
 
     def to_pandas(self) -> pd.DataFrame:
         """One row per step, see `ove_sb3.data.interchange`."""

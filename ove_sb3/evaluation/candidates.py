@@ -25,28 +25,26 @@ class Candidate(Protocol):
     def label(self) -> str:
         """What it is, in a word."""
 
-    def part(self, first: int, last: int) -> Candidate:
-        """What is needed for the steps from `first` to `last`; it can be sent to a process."""
-
-    def score(self, chunk: Trajectories) -> FloatArray:
-        """The log pi(a|s) of every step of the chunk."""
+    def score(self, chunk: Trajectories, first_step: int) -> FloatArray:
+        """The log pi(a|s) of every step of the chunk, which begins at `first_step` of the log."""
 
 
 @dataclass(frozen=True)
 class KnownLogProbs:
-    """Log-probabilities computed elsewhere, one per logged step."""
+    """Log-probabilities computed elsewhere, one per logged step from `first_step` on."""
 
     log_probs: FloatArray
+    first_step: int = 0
     label: str = "the candidate"
 
     def part(self, first: int, last: int) -> KnownLogProbs:
-        """The entries of these steps."""
-        return KnownLogProbs(self.log_probs[first:last])
+        """The entries of the steps from `first` to `last`."""
+        return KnownLogProbs(self.log_probs[first:last], first)
 
-    def score(self, chunk: Trajectories) -> FloatArray:
+    def score(self, chunk: Trajectories, first_step: int) -> FloatArray:
         """The entries themselves."""
-        del chunk
-        return self.log_probs
+        begin = first_step - self.first_step
+        return self.log_probs[begin : begin + chunk.n_steps]
 
 
 @dataclass(frozen=True)
@@ -57,16 +55,22 @@ class PolicyCandidate:
     deterministic: bool
     label: str
 
-    def part(self, first: int, last: int) -> PolicyCandidate:
-        """All of it."""
-        del first, last
-        return self
+    def score(self, chunk: Trajectories, first_step: int) -> FloatArray:
+        """One forward pass over the chunk, in batches.
 
-    def score(self, chunk: Trajectories) -> FloatArray:
-        """One forward pass over the chunk, in batches."""
+        In one thread: several split a matrix product in ways that can change its last bits.
+        """
+        import torch
+
         from ove_sb3.sb3.log_prob import log_prob
 
-        return log_prob(self.law, chunk, deterministic=self.deterministic)
+        del first_step
+        n_threads = torch.get_num_threads()
+        torch.set_num_threads(1)
+        try:
+            return log_prob(self.law, chunk, deterministic=self.deterministic)
+        finally:
+            torch.set_num_threads(n_threads)
 
 
 def as_candidate(

@@ -11,7 +11,7 @@ import numpy as np
 
 from ove_sb3.core.errors import InvalidInputError
 from ove_sb3.core.validation import check_choice
-from ove_sb3.data.chunks import open_log
+from ove_sb3.data.log import DiskLog, as_log
 from ove_sb3.data.trajectories import Trajectories
 
 from .candidates import as_candidate
@@ -141,7 +141,7 @@ class Comparison:
 
 
 def compare(
-    data: Trajectories | str | PathLike[str],
+    data: Trajectories | DiskLog | str | PathLike[str],
     candidates: Mapping[str, Any],
     *,
     gamma: float,
@@ -157,13 +157,14 @@ def compare(
     deterministic: bool = False,
     rng: int | np.random.Generator | None = 0,
     n_jobs: int = 1,
+    scheduler: Any = None,
     progress: bool = False,
 ) -> Comparison:
     """Judge several candidates by one log, with bounds that hold for all of them at once.
 
     Parameters
     ----------
-    data : Trajectories or path
+    data : Trajectories, DiskLog or path
         The log; it is gone through once.
     candidates : mapping of str to model, policy, path or array_like
         See `evaluate`. With paths, `model_class` is required.
@@ -176,7 +177,7 @@ def compare(
     model_class : type or mapping of str to type, optional
         The class that saved the models, or one for each name.
     gamma, reward_range, return_range, horizon, max_ratio, max_weight, vec_normalize, \
-deterministic, rng, n_jobs, progress
+deterministic, rng, n_jobs, scheduler, progress
         See `evaluate`; the same for all candidates.
 
     Returns
@@ -194,7 +195,7 @@ deterministic, rng, n_jobs, progress
             "`candidates` must be a mapping of names to candidates with at least one entry, got "
             f"{candidates!r}. Pass for example {{'new': model, 'old': other}}."
         )
-    log = open_log(data)
+    log = as_log(data)
     settings = resolve_settings(
         log.metadata,
         gamma=gamma,
@@ -225,6 +226,7 @@ deterministic, rng, n_jobs, progress
         gamma=settings.gamma,
         horizon=settings.horizon,
         n_jobs=n_jobs,
+        scheduler=scheduler,
         progress=progress,
     )
     share = settings.shared_by(len(judged))

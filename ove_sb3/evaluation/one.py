@@ -17,7 +17,7 @@ from ove_sb3.core.estimators import estimate_mean, estimate_variance, warn_if_bl
 from ove_sb3.core.intervals import mean_interval, variance_interval
 from ove_sb3.core.results import Interval
 from ove_sb3.core.statistics import TrajectoryStatistics
-from ove_sb3.data.chunks import open_log
+from ove_sb3.data.log import DiskLog, as_log
 from ove_sb3.data.metadata import Metadata
 from ove_sb3.data.trajectories import Trajectories
 
@@ -32,7 +32,7 @@ _MANY_MISSING = 0.01  # of the episodes, unfinished when logging stopped
 
 
 def evaluate(
-    data: Trajectories | str | PathLike[str],
+    data: Trajectories | DiskLog | str | PathLike[str],
     candidate: Any | ArrayLike,
     *,
     gamma: float,
@@ -48,14 +48,16 @@ def evaluate(
     deterministic: bool = False,
     rng: int | np.random.Generator | None = 0,
     n_jobs: int = 1,
+    scheduler: Any = None,
     progress: bool = False,
 ) -> Evaluation:
     """Mean, variance and standard deviation of the return a candidate would get, from a log.
 
     Parameters
     ----------
-    data : Trajectories or path
-        The log, or the directory it is in (read in chunks). Its episodes must be complete.
+    data : Trajectories, DiskLog or path
+        The log, or the directory it is in, which is read as it is gone through. Its episodes must
+        be complete.
     candidate : model, policy, path or array_like
         A model or policy that `action_distribution` knows; the path of a model saved by
         stable-baselines3, together with `model_class`; or log pi(a|s) of every logged step,
@@ -88,7 +90,10 @@ def evaluate(
     rng : int, Generator or None
         Seed of shuffling and resampling; the result names it.
     n_jobs : int
-        Processes that score chunks of the log (needs joblib if more than 1).
+        Processes that share the work (needs joblib if more than 1); they change no result.
+    scheduler : str or distributed.Client, optional
+        Address of a Dask cluster that shares the log, in place of `n_jobs`. Its workers read the
+        files themselves: the log must be under the same path there.
     progress : bool
         Show a progress bar (needs tqdm).
 
@@ -122,7 +127,7 @@ def evaluate(
     >>> 0.09 in result.intervals["guaranteed"]  # the true variance is 0.9 * 0.1
     True
     """
-    log = open_log(data)
+    log = as_log(data)
     settings = resolve_settings(
         log.metadata,
         gamma=gamma,
@@ -149,6 +154,7 @@ def evaluate(
         gamma=settings.gamma,
         horizon=settings.horizon,
         n_jobs=n_jobs,
+        scheduler=scheduler,
         progress=progress,
     )
     warn_if_blind(stats)

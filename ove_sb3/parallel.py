@@ -1,0 +1,230 @@
+"""Many calls of one function: here, in processes of this machine, or on a Dask cluster.
+
+Results come in the order of the tasks. What is `shared` by all tasks travels once to every worker,
+not with every task. When a worker dies, what it had not finished is done again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import pickle
+import tempfile
+import threading
+import warnings
+from collections import deque
+from collections.abc import Callable, Generator, Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any, Protocol
+
+from ove_sb3.core.errors import InvalidInputError, WorkerError
+
+MOST_FAILURES = 3
+_WAIT_SECONDS = 30
+_here = threading.local()  # models are not safe to share between threads
+
+
+class Indexed(Protocol):
+    """Things that are asked for by their number."""
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, k: int, /) -> Any: ...
+
+
+def run(
+    function: Callable[..., Any],
+    tasks: Indexed,
+    *,
+    shared: Any = None,
+    n_jobs: int = 1,
+    scheduler: Any = None,
+) -> Generator[Any, None, None]:
+    """Yield ``function(task, shared)`` for every task, in order.
+
+    Parameters
+    ----------
+    function : callable
+        Defined in a module that the workers can import.
+    tasks : sequence
+        Asked for one by one, and again if a worker is lost: they may be made on the way.
+    shared : object
+        The same for all tasks.
+    n_jobs : int
+        Processes of this machine, unless a cluster is given (needs joblib if more than 1).
+    scheduler : str or distributed.Client, optional
+        A Dask cluster, whose workers are all used. Within
+        ``joblib.parallel_config(backend="dask")`` it is that one's.
+    """
+    if is_local(n_jobs, scheduler):
+        for k in range(len(tasks)):
+            yield function(tasks[k], shared)
+        return
+    with _cluster(scheduler) as client:
+        payload = _pickled(shared)
+        attempt = _on_cluster if client is not None else _in_processes
+        done = 0
+        for failures in range(1, MOST_FAILURES + 2):
+            try:
+                with closing(attempt(function, tasks, done, payload, client or n_jobs)) as results:
+                    for result in results:
+                        yield result
+                        done += 1
+                return
+            except _lost_workers() as error:
+                if failures > MOST_FAILURES:
+                    cause = (str(error).splitlines() or [type(error).__name__])[0].rstrip(".")
+                    raise WorkerError(
+                        f"workers must stay alive, but {failures} times some were lost, the last "
+                        f"time with {done} of {len(tasks)} tasks done: {cause}. They may have run "
+                        "out of memory: use fewer at a time (`n_jobs`), or smaller chunks "
+                        "(`chunk_steps` of open_log)."
+                    ) from error
+
+
+def is_local(n_jobs: int, scheduler: Any = None) -> bool:
+    """Whether this process does all the work itself."""
+    return n_jobs == 1 and scheduler is None and _client_of_joblib() is None
+
+
+def _in_processes(
+    function: Callable[..., Any], tasks: Indexed, done: int, payload: bytes, n_jobs: Any
+) -> Generator[Any, None, None]:
+    """The tasks from number `done` on, by joblib."""
+    try:
+        from joblib import Parallel, delayed
+    except ImportError as error:
+        raise InvalidInputError(
+            f"`n_jobs` must be 1 without joblib, got {n_jobs}. Install it: pip install joblib."
+        ) from error
+    digest = hashlib.sha256(payload).hexdigest()
+    with tempfile.TemporaryDirectory(prefix="ove_sb3-") as folder:
+        file = Path(folder) / "shared"
+        file.write_bytes(payload)
+        pool = Parallel(n_jobs=n_jobs, return_as="generator", batch_size=1)
+        calls = (delayed(_call)(function, tasks[k], digest, file) for k in range(done, len(tasks)))
+        results = pool(calls)
+        try:
+            for result in results:  # noqa: UP028 (closing must come after the filter below)
+                yield result
+        finally:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", UserWarning)  # tasks are cancelled on purpose
+                results.close()
+
+
+def _on_cluster(
+    function: Callable[..., Any], tasks: Indexed, done: int, payload: bytes, client: Any
+) -> Generator[Any, None, None]:
+    """The tasks from number `done` on, by dask.distributed.
+
+    Not by joblib's backend for it: that waits forever for the result of a worker that is lost for
+    good.
+    """
+    digest = hashlib.sha256(payload).hexdigest()
+    sent = client.scatter(payload, broadcast=True, hash=False)
+    waiting: deque[Any] = deque()
+    following = iter(range(done, len(tasks)))
+    try:
+        while True:
+            ahead = 2 * max(sum(client.nthreads().values()), 1)
+            while len(waiting) < ahead and (k := next(following, None)) is not None:
+                call = client.submit(_call, function, tasks[k], digest, sent, pure=False)
+                waiting.append(call)
+            if not waiting:
+                return
+            result = waiting[0].result()
+            waiting.popleft()
+            yield result
+    finally:
+        client.cancel(list(waiting))
+
+
+def _call(function: Callable[..., Any], task: Any, digest: str, payload: bytes | Path) -> Any:
+    """In a worker: what is shared is unpickled at the first task only."""
+    if getattr(_here, "digest", None) != digest:
+        content = payload if isinstance(payload, bytes) else payload.read_bytes()
+        _here.shared, _here.digest = pickle.loads(content), digest
+    return function(task, _here.shared)
+
+
+def _pickled(shared: Any) -> bytes:
+    import cloudpickle
+
+    try:
+        return bytes(cloudpickle.dumps(shared))
+    except Exception as error:  # pickling can raise anything
+        raise InvalidInputError(
+            "`n_jobs` must be 1, and `scheduler` None, for a candidate that cannot be sent to "
+            f"another process: {type(error).__name__}: {error}"
+        ) from error
+
+
+@contextmanager
+def _cluster(scheduler: Any) -> Iterator[Any]:
+    """A client of the cluster; None if there is no cluster."""
+    if scheduler is None:
+        yield _client_of_joblib()
+        return
+    try:
+        from distributed import Client
+    except ImportError as error:
+        raise InvalidInputError(
+            f"`scheduler` must be None without dask.distributed, got {scheduler!r}. Install it: "
+            "pip install 'ove-sb3[distributed]'."
+        ) from error
+    if isinstance(scheduler, Client):
+        yield scheduler
+        return
+    if not isinstance(scheduler, str):
+        raise InvalidInputError(
+            "`scheduler` must be the address of a Dask scheduler or a distributed.Client, got "
+            f"{type(scheduler).__name__}."
+        )
+    try:
+        client = Client(  # type: ignore[no-untyped-call]
+            scheduler, timeout=_WAIT_SECONDS, set_as_default=False
+        )
+    except (OSError, ValueError) as error:
+        raise InvalidInputError(
+            f"`scheduler` must be the address of a running Dask scheduler, got {scheduler!r}: "
+            f"{error}. Start one: dask scheduler, and dask worker {scheduler}."
+        ) from error
+    with client:
+        try:
+            client.wait_for_workers(1, timeout=_WAIT_SECONDS)
+        except TimeoutError as error:
+            raise InvalidInputError(
+                f"`scheduler` must have workers, but {scheduler} has none after {_WAIT_SECONDS} "
+                f"seconds. Start some: dask worker {scheduler}."
+            ) from error
+        yield client
+
+
+def _client_of_joblib() -> Any:
+    """The client of an enclosing ``joblib.parallel_config(backend="dask")``."""
+    try:
+        from joblib.parallel import get_active_backend
+    except ImportError:
+        return None
+    return getattr(get_active_backend()[0], "client", None)
+
+
+def _lost_workers() -> tuple[type[BaseException], ...]:
+    """What is raised when a worker process has died."""
+    from concurrent.futures.process import BrokenProcessPool
+
+    kinds: list[type[BaseException]] = [BrokenProcessPool]
+    try:
+        from joblib.externals.loky.process_executor import BrokenProcessPool as BrokenLoky
+
+        kinds.append(BrokenLoky)
+    except ImportError:
+        pass
+    try:
+        from distributed import CancelledError, KilledWorker
+
+        kinds += [KilledWorker, CancelledError]  # the latter if what was sent is lost with it
+    except ImportError:
+        pass
+    return tuple(kinds)

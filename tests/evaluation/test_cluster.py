@@ -1,0 +1,170 @@
+"""A real Dask cluster of two worker processes does the same, to the last bit."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import joblib
+import pytest
+from distributed import Client, LocalCluster
+from stable_baselines3 import PPO
+from typer.testing import CliRunner
+
+import ove_sb3 as ove
+from ove_sb3 import parallel
+from ove_sb3.cli.app import app
+from ove_sb3.data.log import MemoryLog
+from ove_sb3.evaluation.reduction import reduce_log
+from ove_sb3.experiments.runner import run_study
+from tests.experiments.small import BANDIT, SIZES
+
+from .corridor import GAMMA, HORIZON
+from .same import same_result, same_statistics
+from .test_scaling import BLOCK, as_judged
+from .workers import Deadly, Traveller, lines
+
+
+def two_workers() -> Any:
+    return LocalCluster(  # type: ignore[no-untyped-call]
+        processes=True, n_workers=2, threads_per_worker=1, dashboard_address="127.0.0.1:0"
+    )
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Any]:
+    with two_workers() as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def address(cluster: Any) -> str:
+    return str(cluster.scheduler_address)
+
+
+@pytest.fixture(autouse=True)
+def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ove_sb3.data.log._MOST_STEPS", BLOCK)
+    monkeypatch.setattr("ove_sb3.data.log._FEWEST_STEPS", BLOCK)
+
+
+@pytest.fixture
+def folder(data: ove.Trajectories, tmp_path: Path) -> Path:
+    path = tmp_path / "log"
+    for part in (data[:130], data[130:]):
+        writer = ove.EpisodeWriter(path, part.metadata)
+        writer.add(part)
+        writer.close()
+    return path
+
+
+def test_no_bit_depends_on_the_cluster(
+    data: ove.Trajectories, folder: Path, candidate: PPO, address: str
+) -> None:
+    here = ove.evaluate(data, candidate, gamma=GAMMA)
+    log = ove.open_log(folder, chunk_steps=1)
+    same_result(ove.evaluate(log, candidate, gamma=GAMMA, scheduler=address), here)
+    same_result(ove.evaluate(data, candidate, gamma=GAMMA, scheduler=address), here)
+    known = ove.log_prob(candidate, data)
+    both = ove.compare(log, {"a": candidate, "b": known}, gamma=GAMMA, scheduler=address)
+    alone = ove.compare(data, {"a": candidate, "b": known}, gamma=GAMMA)
+    for name in "ab":
+        same_result(both[name], alone[name])
+
+
+def test_the_cluster_of_an_enclosing_joblib_context(
+    data: ove.Trajectories, folder: Path, candidate: PPO, address: str, tmp_path: Path
+) -> None:
+    judged = as_judged(candidate, data)
+    options: dict[str, Any] = {"gamma": GAMMA, "horizon": HORIZON}
+    (here,) = reduce_log(MemoryLog(data), [judged], **options)
+    log = ove.open_log(folder, chunk_steps=1)
+    with (
+        Client(address) as client,  # type: ignore[no-untyped-call]
+        joblib.parallel_config(backend="dask"),
+    ):
+        workers = set(client.run(__import__("os").getpid).values())
+        (there,) = reduce_log(log, [Traveller(judged, tmp_path)], **options)
+    same_statistics(there, here)
+    arrivals, scores = lines(tmp_path / "arrivals"), lines(tmp_path / "scores")
+    assert {int(pid) for pid in scores} <= workers
+    assert sorted(set(scores)) == sorted(arrivals)  # the candidate travels once per worker
+
+
+def test_a_killed_worker_is_made_up_for(
+    data: ove.Trajectories, folder: Path, candidate: PPO, address: str, tmp_path: Path
+) -> None:
+    judged = as_judged(candidate, data)
+    options: dict[str, Any] = {"gamma": GAMMA, "horizon": HORIZON}
+    (here,) = reduce_log(MemoryLog(data), [judged], **options)
+    log = ove.open_log(folder, chunk_steps=1)
+    deadly = Deadly(judged, tmp_path, after=4 * BLOCK)
+    (there,) = reduce_log(log, [deadly], scheduler=address, **options)
+    same_statistics(there, here)
+    assert (tmp_path / "killed-0").exists()
+
+
+def test_a_task_that_kills_every_worker_is_an_error(
+    data: ove.Trajectories,
+    folder: Path,
+    candidate: PPO,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    import dask
+
+    monkeypatch.setattr(parallel, "MOST_FAILURES", 1)
+    deadly = Deadly(as_judged(candidate, data), tmp_path, after=4 * BLOCK, times=100)
+    log = ove.open_log(folder, chunk_steps=1)
+    with (
+        dask.config.set({"distributed.scheduler.allowed-failures": 0}),
+        two_workers() as fragile,
+        Client(fragile) as client,  # type: ignore[no-untyped-call]
+        pytest.raises(ove.WorkerError, match=r"2 times some were lost.* of 11 tasks done"),
+    ):
+        reduce_log(log, [deadly], gamma=GAMMA, horizon=HORIZON, scheduler=client)
+
+
+def test_a_damaged_or_missing_shard_is_named(folder: Path, candidate: PPO, address: str) -> None:
+    log = ove.open_log(folder, chunk_steps=1)
+    shard = sorted(folder.glob("*.parquet"))[1]
+    raw = bytearray(shard.read_bytes())
+    raw[len(raw) // 2] ^= 0xFF
+    shard.write_bytes(raw)
+    with pytest.raises(ove.StorageError, match=f"{shard.name}.*intact"):
+        ove.evaluate(log, candidate, gamma=GAMMA, scheduler=address)
+    shard.unlink()
+    with pytest.raises(ove.StorageError, match=f"{shard.name}.*must be there"):
+        ove.evaluate(log, candidate, gamma=GAMMA, scheduler=address)
+
+
+def test_the_command_line(folder: Path, candidate: PPO, address: str, tmp_path: Path) -> None:
+    candidate.save(tmp_path / "model.zip")
+    ppo = ["--gamma", str(GAMMA), "--model-class", "PPO", "--json"]
+    for command, model in (("evaluate", "model.zip"), ("compare", "a=model.zip")):
+        model = model.replace("model.zip", str(tmp_path / "model.zip"))
+        arguments = [command, str(folder), model, *ppo]
+        here = CliRunner().invoke(app, arguments)
+        there = CliRunner().invoke(app, [*arguments, "--scheduler", address])
+        assert there.exit_code == 0, there.output
+        assert json.loads(there.stdout) == json.loads(here.stdout)
+
+
+def test_schedulers_that_are_not_there(
+    data: ove.Trajectories, candidate: PPO, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(parallel, "_WAIT_SECONDS", 1)
+    with pytest.raises(ove.InvalidInputError, match=r"running Dask scheduler.*127\.0\.0\.1:9'"):
+        ove.evaluate(data, candidate, gamma=GAMMA, scheduler="tcp://127.0.0.1:9")
+    with pytest.raises(ove.InvalidInputError, match="running Dask scheduler"):
+        ove.evaluate(data, candidate, gamma=GAMMA, scheduler="nonsense://x")
+    with pytest.raises(ove.InvalidInputError, match=r"address of a Dask scheduler .* got int"):
+        ove.evaluate(data, candidate, gamma=GAMMA, scheduler=3)
+
+
+def test_experiments_run_on_the_cluster(address: str, tmp_path: Path) -> None:
+    here = run_study(BANDIT, SIZES, out=tmp_path / "here", progress=False)
+    there = run_study(BANDIT, SIZES, out=tmp_path / "there", progress=False, scheduler=address)
+    assert there.cells == here.cells

@@ -1,0 +1,69 @@
+"""Candidates that look into the worker that scores them; in a module that workers can import."""
+
+from __future__ import annotations
+
+import os
+import signal
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from numpy.typing import NDArray
+
+import ove_sb3 as ove
+from ove_sb3.evaluation.candidates import PolicyCandidate
+
+
+@dataclass(frozen=True)
+class Deadly:
+    """Kills the process that scores it from step `after` on: `times` times in all."""
+
+    inner: PolicyCandidate
+    folder: Path
+    after: int
+    times: int = 1
+    label: str = "deadly"
+
+    def score(self, chunk: ove.Trajectories, first_step: int) -> NDArray[Any]:
+        if first_step >= self.after and self._next_turn():
+            os.kill(os.getpid(), signal.SIGKILL)
+        return self.inner.score(chunk, first_step)
+
+    def _next_turn(self) -> bool:
+        for turn in range(self.times):
+            try:
+                os.close(os.open(self.folder / f"killed-{turn}", os.O_CREAT | os.O_EXCL))
+            except FileExistsError:
+                continue
+            return True
+        return False
+
+
+@dataclass(frozen=True)
+class Traveller:
+    """Notes in a folder where it is unpickled, and where it is asked to score."""
+
+    inner: PolicyCandidate
+    folder: Path
+    label: str = "traveller"
+
+    def __reduce__(self) -> Any:
+        return arrive, (self.inner, self.folder)
+
+    def score(self, chunk: ove.Trajectories, first_step: int) -> NDArray[Any]:
+        self._note("scores")
+        return self.inner.score(chunk, first_step)
+
+    def _note(self, what: str) -> None:
+        with (self.folder / what).open("a") as file:
+            file.write(f"{os.getpid()}\n")
+
+
+def arrive(inner: PolicyCandidate, folder: Path) -> Traveller:
+    found = Traveller(inner, folder)
+    found._note("arrivals")
+    return found
+
+
+def lines(file: Path) -> list[str]:
+    return file.read_text().split()
