@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import importlib
 
-TOPICS = ("speed", "tightness", "accuracy", "envs", "sb3", "evaluate", "callback")
+TOPICS = ("speed", "tightness", "accuracy", "envs", "sb3", "evaluate", "callback", "scaling")
 
 parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
 parser.add_argument("topics", nargs="*", help=f"any of {', '.join(TOPICS)} (default: all)")

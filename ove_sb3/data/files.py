@@ -55,7 +55,8 @@ def data_files(directory: Path) -> list[Path]:
 def live_files(directory: Path) -> list[Path]:
     """The files that hold the log: all but those that a Parquet file replaces."""
     files = data_files(directory)
-    entries, replaced = _read_record(directory)
+    entries = recorded(directory)
+    replaced: set[str] = set()
     for file in files:
         if file.suffix == ".parquet":
             replaced.update(header_of(open_parquet(file).schema_arrow, file)["replaces"])
@@ -71,19 +72,9 @@ def live_files(directory: Path) -> list[Path]:
     return [file for file in files if file.name not in replaced]
 
 
-def recorded(directory: Path) -> dict[str, Entry]:
-    """What the record says, by the name of the shard."""
-    return _read_record(directory)[0]
-
-
-def record(file: Path, entry: Entry, replaces: Sequence[str]) -> None:
+def record(file: Path, entry: Entry) -> None:
     """Note a shard that is finished and safely on disk."""
-    line = {
-        "shard": file.name,
-        "steps": entry.n_steps,
-        "episodes": entry.n_episodes,
-        "replaces": list(replaces),
-    }
+    line = {"shard": file.name, "steps": entry.n_steps, "episodes": entry.n_episodes}
     # The line break comes first as well: half a line of a killed process ends there.
     text = f"\n{json.dumps(line)}\n".encode()
     descriptor = os.open(file.parent / RECORD, os.O_CREAT | os.O_WRONLY | os.O_APPEND, 0o644)
@@ -94,23 +85,20 @@ def record(file: Path, entry: Entry, replaces: Sequence[str]) -> None:
         os.close(descriptor)
 
 
-def _read_record(directory: Path) -> tuple[dict[str, Entry], set[str]]:
-    entries: dict[str, Entry] = {}
-    replaced: set[str] = set()
+def recorded(directory: Path) -> dict[str, Entry]:
+    """All shards that were ever finished, by name; others may have replaced them since."""
     try:
         text = (directory / RECORD).read_text(errors="replace")
     except FileNotFoundError:
-        return entries, replaced
+        return {}
+    entries: dict[str, Entry] = {}
     for line in text.splitlines():
         try:
             found = json.loads(line)
-            entry = Entry(int(found["steps"]), int(found["episodes"]))
-            shard, names = str(found["shard"]), [str(name) for name in found["replaces"]]
+            entries[str(found["shard"])] = Entry(int(found["steps"]), int(found["episodes"]))
         except (ValueError, TypeError, KeyError):
             continue  # empty, or half a line of a process that was killed
-        entries[shard] = entry
-        replaced.update(names)
-    return entries, replaced
+    return entries
 
 
 def open_parquet(file: Path) -> pq.ParquetFile:

@@ -275,20 +275,17 @@ def steps_per_block(bytes_per_step: float) -> int:
 
 
 def located(error: Any, log: Log) -> InvalidInputError:
-    """The error with its episodes numbered in the whole log, and the file they are in."""
-    before = log.episodes_before(error.first_step)
+    """The error with episodes and steps numbered in the whole log, and the file they are in."""
+    first_step, before = error.first_step, log.episodes_before(error.first_step)
     message, n_places = re.subn(
         r"\b(E|e)pisode (\d+)", lambda m: f"{m[1]}pisode {int(m[2]) + before}", error.message
     )
-    where = log.place(error.first_step)
-    if not (n_places or re.search(r"\brow \d+", message)):
-        return InvalidInputError(message)
     if not n_places:
-        where = f"{where}; rows are" if where else "rows are"
-        return InvalidInputError(
-            f"{message} ({where} counted from the first step of episode {before} of the log.)"
+        message, n_places = re.subn(
+            r"\brow (\d+)", lambda m: f"step {int(m[1]) + first_step} of the log", message
         )
-    if where:
+    where = log.place(first_step)
+    if n_places and where:
         message = f"{message} (In the part of the log that begins with episode {before}, {where}.)"
     return InvalidInputError(message)
 

@@ -163,7 +163,7 @@ def compact(path: str | PathLike[str]) -> int:
         if file.suffix == ".parquet" and file.name not in known:
             shard = open_parquet(file)
             episodes = _n_episodes(shard.read(columns=["done"]))
-            record(file, Entry(shard.metadata.num_rows, episodes), [])
+            record(file, Entry(shard.metadata.num_rows, episodes))
     return len(finished)
 
 
@@ -210,7 +210,7 @@ def _write_shard(
         os.replace(temporary, path)
     finally:
         temporary.unlink(missing_ok=True)
-    record(path, Entry(n_steps, n_episodes), replaces)
+    record(path, Entry(n_steps, n_episodes))
 
 
 def _write_groups(writer: pq.ParquetWriter, tables: list[pa.Table]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Iterator
 from typing import Any
@@ -101,10 +102,13 @@ def log_prob(
     for steps, parts in _batches(law, n, episodes, batch_size):
         rows = rows_of(batch, steps)
         part_masks = None if masks is None else masks[steps]
-        laws = law.roll(rows, parts, part_masks)
-        if deterministic:
-            laws = laws.deterministic()
-        found[steps] = laws.log_prob(acted[steps])
+        try:
+            laws = law.roll(rows, parts, part_masks)
+            if deterministic:
+                laws = laws.deterministic()
+            found[steps] = laws.log_prob(acted[steps])
+        except InvalidInputError as error:
+            raise _in_all_rows(error, np.arange(n)[steps]) from error
         if mass is None or counts is None:
             mass, counts = laws.cells(acted[steps])
             unseen = np.flatnonzero((counts == 0) & (mass > _NOTABLE))
@@ -112,6 +116,12 @@ def log_prob(
     if mass is not None and unseen.size:
         _warn_if_uncovered(law, mass, unseen, acted)
     return found
+
+
+def _in_all_rows(error: InvalidInputError, rows: IntArray) -> InvalidInputError:
+    """The error about a batch, with its row numbered among all steps."""
+    message = re.sub(r"\brow (\d+)", lambda found: f"row {rows[int(found[1])]}", str(error))
+    return type(error)(message)
 
 
 def _warn_if_uncovered(law: Law, mass: FloatArray, unseen: IntArray, actions: Any) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -210,6 +211,22 @@ def test_errors_name_the_episode_of_the_whole_log(
     log = ove.open_log(tmp_path / "cut", chunk_steps=1)
     with pytest.raises(ove.InvalidInputError, match=rf"Episode {bad[0]} was .*{file.name}, row "):
         ove.evaluate(log, candidate, gamma=GAMMA, n_jobs=n_jobs)
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_errors_name_the_step_of_the_whole_log(
+    data: ove.Trajectories, candidate: PPO, tmp_path: Path, n_jobs: int
+) -> None:
+    actions = data.actions.copy()
+    actions[2500] = 7
+    wrong = replace(data, actions=actions)
+    wrong.save(tmp_path)
+    (file,) = tmp_path.glob("*.parquet")
+    for log, place in ((wrong, ""), (ove.open_log(tmp_path, chunk_steps=1), f".*{file.name}")):
+        with pytest.raises(ove.InvalidInputError, match=rf"got 7 at step 2500 of the log.*{place}"):
+            ove.evaluate(log, candidate, gamma=GAMMA, n_jobs=n_jobs)
+    with pytest.raises(ove.InvalidInputError, match="got 7 at row 2500 "):
+        ove.log_prob(candidate, wrong, batch_size=100)
 
 
 def test_a_candidate_that_the_log_never_shows_is_warned_of_once(candidate: PPO) -> None:

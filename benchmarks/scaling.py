@@ -1,0 +1,293 @@
+"""Long logs: time and memory of going through them, what processes add, and cost of the bounds.
+
+``python -m benchmarks.scaling --steps 50000000`` for the full size.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from .tables import print_table
+
+N_STEPS, LENGTH, N_SHARDS, N_STATES = 5 * 10**6, 100, 10, 64
+KINDS = ("tabular", "PPO")
+TRAJECTORIES = (10**5, 10**6)
+
+
+def write_log(path: Path, kind: str, n_steps: int) -> None:
+    """Shards of random steps: states of a table, or observations like CartPole's."""
+    from gymnasium import spaces
+
+    import ove_sb3 as ove
+    from ove_sb3.data.metadata import describe_space
+
+    seen: spaces.Space[Any] = spaces.Discrete(N_STATES)
+    if kind == "PPO":
+        seen = spaces.Box(-np.inf, np.inf, (4,), np.float32)
+    rng = np.random.default_rng(0)
+    for _ in range(N_SHARDS):
+        n = n_steps // N_SHARDS // LENGTH * LENGTH
+        states = rng.integers(N_STATES, size=n)
+        data = ove.Trajectories.from_arrays(
+            observations=states if kind == "tabular" else rng.normal(size=(n, 4)).astype("f4"),
+            actions=rng.integers(2, size=n),
+            log_probs=np.full(n, np.log(0.5)),
+            rewards=rng.random(n),
+            lengths=np.full(n // LENGTH, LENGTH),
+            metadata={
+                "horizon": LENGTH,
+                "reward_range": (0.0, 1.0),
+                "observation_space": describe_space(seen),
+                "action_space": describe_space(spaces.Discrete(2)),
+            },
+        )
+        writer = ove.EpisodeWriter(path, data.metadata)
+        writer.add(data)
+        writer.close()
+
+
+def make_candidate(kind: str) -> Any:
+    """A table near the behavior, or a network of two layers of 64."""
+    import gymnasium as gym
+    from stable_baselines3 import PPO
+
+    import ove_sb3 as ove
+
+    if kind == "PPO":
+        space = gym.spaces.Box(-np.inf, np.inf, (4,), np.float32)
+        return PPO("MlpPolicy", _empty_env(space), device="cpu", seed=0)
+    rng = np.random.default_rng(1)
+    p = 0.5 + 0.02 * rng.normal(size=N_STATES)
+    return ove.TabularPolicy(np.stack([p, 1 - p], axis=1))
+
+
+def measure_stream(path: str, kind: str) -> dict[str, float]:
+    """Going through the whole log, and its three ingredients one by one."""
+    import ove_sb3 as ove
+    from ove_sb3.core.statistics import shard_statistics
+    from ove_sb3.evaluation.reduction import reduce_log
+
+    log = ove.open_log(path)
+    candidate = _judged(kind, log)
+    blocks = log.part(0, log.n_steps).windows(log.block_steps)
+    sample = [next(blocks)[1] for _ in range(4)]
+    share = log.n_steps / sum(block.n_steps for block in sample)
+    scored = [candidate.score(block, 0) for block in sample]  # compiles, and fills all caches
+
+    def read() -> None:
+        for _ in log.part(0, log.n_steps).windows(log.block_steps):
+            pass
+
+    def score() -> None:
+        for block in sample:
+            candidate.score(block, 0)
+
+    def reduce() -> None:
+        for block, log_probs in zip(sample, scored, strict=True):
+            ratios = log_probs - block.log_probs
+            shard_statistics(ratios, block.rewards, block.lengths, gamma=0.99, horizon=LENGTH)
+
+    reduce()
+    found = {"read": _cpu(read), "score": share * _cpu(score), "reduce": share * _cpu(reduce)}
+    start = time.perf_counter()
+    found["stream"] = _cpu(lambda: reduce_log(log, [candidate], gamma=0.99, horizon=LENGTH))
+    found["wall"] = time.perf_counter() - start
+    found["n_steps"] = log.n_steps
+    return found
+
+
+def measure_jobs(path: str, kind: str) -> dict[str, float]:
+    """Seconds with one worker process and with two, of joblib and of Dask."""
+    from distributed import Client, LocalCluster
+
+    import ove_sb3 as ove
+    from ove_sb3.evaluation.reduction import reduce_log
+
+    log = ove.open_log(path, chunk_steps=1)
+    candidate = _judged(kind, log)
+
+    def seconds(**how: Any) -> float:
+        times = []
+        for _ in range(3):  # the first one starts the processes and compiles
+            start = time.perf_counter()
+            reduce_log(log, [candidate], gamma=0.99, horizon=LENGTH, **how)
+            times.append(time.perf_counter() - start)
+        return min(times[1:])
+
+    found = {"here": seconds(), "joblib 2": seconds(n_jobs=2)}
+    for n in (1, 2):
+        with (
+            LocalCluster(  # type: ignore[no-untyped-call]
+                processes=True, n_workers=n, threads_per_worker=1, dashboard_address="127.0.0.1:0"
+            ) as cluster,
+            Client(cluster) as client,  # type: ignore[no-untyped-call]
+        ):
+            found[f"dask {n}"] = seconds(scheduler=client)
+    return found
+
+
+def measure_bounds(n: str, _: str) -> dict[str, float]:
+    """Everything after the log has been gone through, for n trajectories."""
+    import ove_sb3 as ove
+    from ove_sb3.data.metadata import Metadata
+    from ove_sb3.evaluation.one import assess
+    from ove_sb3.evaluation.settings import resolve_settings
+
+    metadata = Metadata(horizon=1, reward_range=(0.0, 1.0))
+    settings = resolve_settings(
+        metadata,
+        gamma=1.0,
+        reward_range=None,
+        return_range=None,
+        horizon=None,
+        max_ratio=None,
+        max_weight=None,
+        delta=0.05,
+        simultaneous=False,
+        rng=0,
+    )
+
+    def statistics(count: int) -> ove.TrajectoryStatistics:
+        rng = np.random.default_rng(0)
+        ratios = np.where(rng.random(count) < 0.5, np.log(0.9), np.log(1.1))
+        return ove.trajectory_statistics(
+            ratios, rng.random(count), np.ones(count, dtype=np.int64), gamma=1.0, horizon=1
+        )
+
+    assess(statistics(1000), settings, metadata, "")  # compiles
+    stats = statistics(int(n))
+    before = _resident()
+    seconds = {}
+    for kind, part in (
+        ("mean", lambda: ove.mean_interval(stats, rng=0, **settings.limits)),
+        ("variance", lambda: ove.variance_interval(stats, rng=0, **settings.limits)),
+        ("all", lambda: assess(stats, settings, metadata, "")),
+    ):
+        seconds[kind] = _cpu(part)
+    return {**seconds, "more": _peak() - before}
+
+
+def _judged(kind: str, log: Any) -> Any:
+    from ove_sb3.evaluation.candidates import as_candidate
+
+    return as_candidate(
+        make_candidate(kind),
+        metadata=log.metadata,
+        n_steps=log.n_steps,
+        model_class=None,
+        vec_normalize=None,
+        deterministic=False,
+    )
+
+
+def _cpu(function: Callable[[], object]) -> float:
+    """CPU seconds of a call: a busy machine does not spoil them."""
+    start = time.process_time()
+    function()
+    return time.process_time() - start
+
+
+def _resident() -> int:
+    return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
+
+
+def _peak() -> int:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+def _apart(what: str, *arguments: str) -> dict[str, float]:
+    """Run a measurement in a process of its own."""
+    command = [sys.executable, "-m", "benchmarks.scaling", "--measure", what, *arguments]
+    # Dask has its workers give memory back at once, which costs more than the work itself: docs.
+    keep = {**os.environ, "MALLOC_MMAP_THRESHOLD_": str(1 << 25)} if what == "jobs" else None
+    run = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, env=keep)
+    found: dict[str, float] = json.loads(run.stdout.splitlines()[-1])
+    return found
+
+
+def main(n_steps: int = N_STEPS) -> None:
+    """Print the tables."""
+    streams, jobs = [], []
+    with tempfile.TemporaryDirectory() as folder:
+        for kind in KINDS:
+            path = str(Path(folder) / kind)
+            _apart("write", path, kind, str(n_steps))
+            found = _apart("stream", path, kind)
+            parts = [found[name] for name in ("read", "score", "reduce")]
+            cells = [f"{seconds:.1f}" for seconds in (*parts, found["stream"])]
+            ratio = found["stream"] / sum(parts)
+            nanoseconds = 1e9 * found["stream"] / found["n_steps"]
+            peak = f"{found['peak'] / 1e6:.0f}"
+            streams.append([kind, *cells, f"{ratio:.2f}", f"{nanoseconds:.0f}", peak])
+            times = _apart("jobs", path, kind)
+            gains = times["here"] / times["joblib 2"], times["dask 1"] / times["dask 2"]
+            cells = [f"{times[name]:.1f}" for name in ("here", "joblib 2", "dask 1", "dask 2")]
+            jobs.append([kind, *cells, *(f"{gain:.2f}" for gain in gains)])
+    load = f"load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores"
+    print_table(
+        f"{n_steps:,} steps from disk, CPU seconds",
+        ["candidate", "read", "score", "reduce", "all in one", "ratio", "ns/step", "peak MB"],
+        streams,
+    )
+    print_table(
+        f"{n_steps:,} steps shared by processes, seconds ({load})",
+        ["candidate", "here", "joblib 2", "dask 1", "dask 2", "gain joblib", "gain dask"],
+        jobs,
+    )
+    bounds = []
+    for n in TRAJECTORIES:
+        found = _apart("bounds", str(n), "")
+        cells = [f"{found[name]:.2f}" for name in ("mean", "variance", "all")]
+        bounds.append([f"{n:,}", *cells, f"{found['more'] / n:.0f}"])
+    print_table(
+        "bounds from the statistics, CPU seconds",
+        ["trajectories", "mean interval", "variance interval", "all of a result", "bytes each"],
+        bounds,
+    )
+
+
+MEASUREMENTS = {"stream": measure_stream, "jobs": measure_jobs, "bounds": measure_bounds}
+
+
+def _run() -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.scaling", description=__doc__)
+    parser.add_argument("--steps", type=int, default=N_STEPS, help=f"of a log ({N_STEPS})")
+    parser.add_argument("--measure", nargs="+", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.measure is None:
+        main(options.steps)
+        return
+    what, first, second, *more = options.measure
+    found: dict[str, float] = {}
+    if what == "write":
+        write_log(Path(first), second, int(more[0]))
+    else:
+        found = MEASUREMENTS[what](first, second)
+    print(json.dumps({**found, "peak": _peak()}))
+
+
+def _empty_env(space: Any) -> Any:
+    """An environment that is never stepped, for the shapes of a network."""
+    import gymnasium as gym
+
+    class Empty(gym.Env[Any, Any]):
+        observation_space = space
+        action_space = gym.spaces.Discrete(2)
+
+    return Empty()
+
+
+if __name__ == "__main__":
+    _run()
