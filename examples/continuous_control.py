@@ -66,7 +66,8 @@ def main() -> None:
         log_probs - behavior, data.rewards, data.lengths, gamma=1.0, horizon=HORIZON
     )
     print(f"largest weight {stats.weights.max():.3f}, by construction at most {1 / ALPHA:g}")
-    print(f"mean {ove.estimate_mean(stats):.3g}, variance {ove.estimate_variance(stats):.3g}")
+    estimate = ove.estimate_mean(stats, estimator="crossfit")
+    print(f"mean {estimate:.3g}, variance {ove.estimate_variance(stats):.3g}")
     print(ove.variance_interval(stats, reward_range=(0, 1)))
     print(ove.variance_interval(stats, reward_range=(0, 1), max_weight=1 / ALPHA))
 

@@ -37,7 +37,8 @@ def main() -> None:
     log_ratios = np.log(PROPOSED[offers]) - np.log(RUNNING[offers])
     stats = ove.trajectory_statistics(log_ratios, profits, lengths, gamma=1.0, horizon=2)
     known = {"reward_range": (0.0, 1.0), "max_ratio": float((PROPOSED / RUNNING).max())}
-    print(f"mean {ove.estimate_mean(stats):.4f}, variance {ove.estimate_variance(stats):.4f}")
+    estimate = ove.estimate_mean(stats, estimator="crossfit")
+    print(f"mean {estimate:.4f}, variance {ove.estimate_variance(stats):.4f}")
     print(ove.mean_interval(stats, **known))  # type: ignore[arg-type]
     variance = ove.variance_interval(stats, **known)  # type: ignore[arg-type]
     print(variance)

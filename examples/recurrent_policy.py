@@ -68,7 +68,8 @@ def main() -> None:
         gamma=1.0,
         horizon=LENGTH,
     )
-    print(f"mean {ove.estimate_mean(stats):.3g}, variance {ove.estimate_variance(stats):.3g}")
+    estimate = ove.estimate_mean(stats, estimator="crossfit")
+    print(f"mean {estimate:.3g}, variance {ove.estimate_variance(stats):.3g}")
     print(ove.mean_interval(stats, reward_range=(0, 1), return_range=(0, 1)))
     print(ove.variance_interval(stats, reward_range=(0, 1), return_range=(0, 1)))
 

@@ -266,3 +266,28 @@ def test_without_typer() -> None:
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert found.returncode == 1
     assert "pip install 'ove-sb3[cli]'" in found.stderr
+
+
+def test_the_version() -> None:
+    found = run("--version")
+    assert found.exit_code == 0
+    assert found.stdout == f"ove-sb3 {ove.__version__}\n"
+
+
+def test_a_picture_of_an_unknown_kind_is_bad_input(folder: Path, tmp_path: Path) -> None:
+    found = evaluate(folder, "--plot", tmp_path / "figure.xyz")
+    assert found.exit_code == 2
+    assert "`--plot` must name a picture such as report.png" in found.stderr
+    assert not (tmp_path / "figure.xyz").exists()
+
+
+def test_an_unexpected_error_is_not_taken_for_a_gate_that_fails(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: Any, **__: Any) -> None:
+        raise RuntimeError("something nobody thought of")
+
+    monkeypatch.setattr("ove_sb3.cli.judging.evaluate_candidate", broken)
+    found = evaluate(folder, "--min-mean", 0)
+    assert found.exit_code == 3
+    assert "something nobody thought of" in found.stderr

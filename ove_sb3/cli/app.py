@@ -1,14 +1,17 @@
 """The commands of ``ove-sb3``, put together.
 
 Exit codes: 0 all is well, 1 the guaranteed bounds do not satisfy the gate, 2 bad usage or input,
-130 interrupted.
+3 an unexpected error, 130 interrupted.
 """
 
 from __future__ import annotations
 
 from importlib import import_module
+from typing import Annotated
 
 import typer
+
+from ove_sb3 import __version__
 
 from .judging import compare, evaluate
 from .logs import collect, compact, inspect
@@ -17,6 +20,7 @@ from .running import guarded
 app = typer.Typer(
     name="ove-sb3",
     no_args_is_help=True,
+    invoke_without_command=True,
     add_completion=False,
     pretty_exceptions_enable=False,
     help=(
@@ -25,6 +29,18 @@ app = typer.Typer(
         "trust."
     ),
 )
+
+
+@app.callback()
+def options(
+    version: Annotated[bool, typer.Option("--version", help="Print the version and exit.")] = False,
+) -> None:
+    """Options of the program itself."""
+    if version:
+        typer.echo(f"ove-sb3 {__version__}")
+        raise typer.Exit
+
+
 for command in (collect, inspect, evaluate, compare, compact):
     app.command()(guarded(command))
 

@@ -10,6 +10,7 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
+from ove_sb3.core.errors import InvalidInputError
 from ove_sb3.evaluation.many import Comparison
 from ove_sb3.evaluation.many import compare as compare_candidates
 from ove_sb3.evaluation.one import evaluate as evaluate_candidate
@@ -171,7 +172,12 @@ def compare(
 
 def _save_figure(result: Evaluation, path: Path) -> None:
     picture = io.BytesIO()
-    result.plot().savefig(picture, format=path.suffix.lstrip(".") or "png", dpi=150)
+    figure, kind = result.plot(), path.suffix.lstrip(".") or "png"
+    if kind not in figure.canvas.get_supported_filetypes():
+        raise InvalidInputError(
+            f"`--plot` must name a picture such as report.png, .svg or .pdf, got {path}."
+        )
+    figure.savefig(picture, format=kind, dpi=150)
     write_bytes(path, picture.getvalue())
 
 

@@ -137,6 +137,7 @@ def describe(path: Path) -> dict[str, Any]:
         "reward_range": None if known.reward_range is None else list(known.reward_range),
         "action_space": None if space is None else str(space["type"]),
         "adaptive": known.adaptive,
+        "unfinished_share": known.unfinished_share,
         "seed": known.seed,
         "files": len(list(path.glob("part-*"))),
         "versions": dict(known.versions),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import json
 import sys
+import traceback
 import warnings
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
@@ -15,7 +16,7 @@ from rich.console import Console
 from ove_sb3.core.errors import OveError, OveWarning
 
 Command = TypeVar("Command", bound=Callable[..., Any])
-NOT_PROVEN, BAD_INPUT, INTERRUPTED = 1, 2, 130
+NOT_PROVEN, BAD_INPUT, UNEXPECTED, INTERRUPTED = 1, 2, 3, 130
 
 
 def guarded(command: Command) -> Command:
@@ -29,6 +30,12 @@ def guarded(command: Command) -> Command:
                 return command(*args, **kwargs)
         except (OveError, OSError) as error:
             fail(str(error))
+        except typer.Exit:
+            raise
+        except Exception:
+            # Not 1, which says that a gate is not satisfied.
+            traceback.print_exc()
+            raise typer.Exit(UNEXPECTED) from None
         except KeyboardInterrupt:
             typer.echo("interrupted: files are as they were before.", err=True)
             raise typer.Exit(INTERRUPTED) from None

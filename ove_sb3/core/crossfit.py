@@ -22,7 +22,9 @@ from .validation import FloatArray
 
 _MOST_FOLDS = 5
 _SMALLEST_FOLD = 50  # smaller ones estimate the square of the remaining mean badly
-_PENALTIES = np.array([3.0, 3.0, 0.1, 0.1, 0.1])  # relative to a standardised control variate
+_STRONG, _LIGHT = 3.0, 0.1  # penalties, relative to a standardised control variate
+_EPSILON = float(np.finfo(np.float64).eps)
+_ROUGH = 1e-6  # relative rounding error from which on a column is not used
 _NEGLIGIBLE = 1e-10  # share of a control's variance below which it is rounding error
 
 
@@ -77,7 +79,7 @@ def crossfit_columns(stats: TrajectoryStatistics) -> CrossfitColumns:
     n = stats.n_trajectories
     n_folds = min(_MOST_FOLDS, max(2, n // _SMALLEST_FOLD)) if n >= 4 else 1
     base, reference = _base_columns(stats)
-    shifts_are_known = bool(np.isfinite(stats.annuity))
+    form = _form(stats, base)
     # einsum, not matmul: the last digits of the latter depend on its number of threads
     folds = [base[:, k::n_folds] for k in range(n_folds)]
     moments = [np.einsum("in,jn->ij", fold, fold) for fold in folds]
@@ -88,7 +90,7 @@ def crossfit_columns(stats: TrajectoryStatistics) -> CrossfitColumns:
         train = total - moments[k] if n_folds > 1 else np.zeros_like(total)
         # Without any weight in the other folds the centre is 0: it must not depend on this one.
         m = train[_ONE, _WG] / train[_ONE, _W] if train[_ONE, _W] > 0.0 else -reference
-        second_of, first_of = _combinations(train, m, shifts_are_known)
+        second_of, first_of = _combinations(train, m, form)
         second[fold] = np.einsum("i,in->n", second_of, folds[k])
         first[fold] = np.einsum("i,in->n", first_of, folds[k])
         centre[fold] = reference + m
@@ -115,27 +117,41 @@ def _base_columns(stats: TrajectoryStatistics) -> tuple[FloatArray, float]:
     return np.stack([*shifted, *whole]), reference
 
 
-def _combinations(
-    train: FloatArray, m: float, shifts_are_known: bool
-) -> tuple[FloatArray, FloatArray]:
+def _form(stats: TrajectoryStatistics, base: FloatArray) -> str:
+    """Which of the two ways of estimating is centred, see `_combinations`."""
+    if not np.isfinite(stats.annuity):
+        return "unshifted"
+    if stats.horizon == 1:
+        return "whole"  # the two are the same
+    largest = np.abs(stats.returns).max() ** 2
+    rounding = _EPSILON * largest * np.linalg.norm(stats.cdis_ones) / stats.annuity**2
+    rough = rounding > _ROUGH * np.linalg.norm(base[_WGG])
+    return "whole" if stats.far_from_zero and rough else "coupled"
+
+
+def _combinations(train: FloatArray, m: float, form: str) -> tuple[FloatArray, FloatArray]:
     """Fit on the moments of the other folds; two coefficient vectors over the base columns.
 
-    The first combination has mean Var(G) + (mu - m)^2, the second mean mu - m.
+    The first combination has mean Var(G) + (mu - m)^2, the second mean mu - m. By `form` they
+    start from
+
+    - ``"coupled"``: the coupled- and per-decision forms, with the full-trajectory ones as controls;
+    - ``"whole"``: the full-trajectory forms alone, where the others are the same or would be
+      nothing but rounding error;
+    - ``"unshifted"``: the full-trajectory forms, with plain CDIS as control. Without horizon and
+      discount no shift of the rewards shifts every return alike, so that CDIS cannot be centred.
     """
     unit = np.eye(9)
-    whole_second = unit[_WGG] - 2 * m * unit[_WG] + m**2 * unit[_W]
-    whole_first = unit[_WG] - m * unit[_W]
-    if shifts_are_known:
+    second = unit[_WGG] - 2 * m * unit[_WG] + m**2 * unit[_W]
+    first = unit[_WG] - m * unit[_W]
+    contrasts, weights = [], [unit[_W], unit[_A], unit[_B]]
+    if form == "coupled":
+        whole_second, whole_first = second, first
         second = unit[_X] - 2 * m * unit[_E] + m**2 * unit[_B]
         first = unit[_Y] - m * unit[_A]
         contrasts = [whole_second - second, whole_first - first]
-        weights = [unit[_W], unit[_A], unit[_B]]
-    else:
-        # No horizon and no discount: no shift of the rewards shifts every return alike, so CDIS
-        # cannot be centred. The full-trajectory form is, and plain CDIS serves as its control.
-        second, first = whole_second, whole_first
-        contrasts = [unit[_X], unit[_Y]]
-        weights = [unit[_W]]
+    elif form == "unshifted":
+        contrasts, weights = [unit[_X], unit[_Y]], [unit[_W]]
     if train[_ONE, _ONE] == 0.0:
         return second, first
     controls = np.stack([*contrasts, *(weight - unit[_ONE] for weight in weights)])
@@ -147,7 +163,8 @@ def _combinations(
     # A control that is but rounding error, such as the contrasts at horizon one, is left out.
     used = spreads > _NEGLIGIBLE * (controls**2 @ np.diag(squares))
     controls = controls[used] / np.sqrt(spreads[used])[:, None]
-    system = controls @ squares @ controls.T + np.diag(_PENALTIES[: used.size][used])
+    penalties = np.array([_STRONG] * len(contrasts) + [_LIGHT] * len(weights))
+    system = controls @ squares @ controls.T + np.diag(penalties[used])
     explained = controls @ covariance @ np.stack([second, first], axis=1)
     coefficients = np.linalg.solve(system, explained)
     return second - coefficients[:, 0] @ controls, first - coefficients[:, 1] @ controls

@@ -183,7 +183,9 @@ def _warnings(
             f"seems to take actions that the behavior never takes (about {100 * unsupported:.2g}% "
             "of its outcomes), or logged probabilities are wrong."
         )
-    if n_for_95 < 0.05 * n or ess < _FEW_EFFECTIVE:
+    if ess < _FEW_EFFECTIVE and ess > 0.5 * n:
+        found.append(f"{n} trajectories are few: collect more.")
+    elif n_for_95 < 0.05 * n or ess < _FEW_EFFECTIVE:
         found.append(
             f"95% of the weight is on {n_for_95} of {n} trajectories (effective sample size "
             f"{ess:.3g}): collect more, with a behavior closer to the candidate."

@@ -13,6 +13,10 @@ class AssumptionError(InvalidInputError):
     """The data contradict an assumption the caller stated, such as ``reward_range``."""
 
 
+class MeanWeightError(AssumptionError):
+    """Importance weights are more than 1 on average, beyond doubt: some probability is wrong."""
+
+
 class WeightOverflowError(OveError, OverflowError):
     """An importance weight, or a statistic built on it, is too large to compute with."""
 

@@ -22,6 +22,8 @@ VARIANCE_ESTIMATORS = (
     "naive_plugin",
     "wis",
 )
+_EPSILON = float(np.finfo(np.float64).eps)
+_ROUGH = 1e-3  # relative rounding error that is not tolerated
 UNBIASED_VARIANCE_ESTIMATORS = ("crossfit", "pair_cdis", "pair", "cdis", "is")
 
 
@@ -110,6 +112,11 @@ def estimate_variance(
     return max(value, 0.0) if clip else value
 
 
+def sample_variance(values: FloatArray) -> float:
+    """Unbiased variance of a sample; exactly 0 if all values are equal."""
+    return float(values.var(ddof=1)) if np.ptp(values) > 0.0 else 0.0
+
+
 def self_normalised_mean(weights: FloatArray, values: FloatArray) -> float:
     """Sum of w x over sum of w; 0 if no weight is left."""
     total = weights.sum()
@@ -179,4 +186,11 @@ def _pair_cdis(stats: TrajectoryStatistics) -> float:
     before, before_squared = stats.step_sums[1] + ended[1], stats.step_sums[2] + ended[2]
     after, after_squared = stats.step_sums[3] + ended[1], stats.step_sums[4] + ended[2]
     gained = rho * (after_squared - before_squared) - (after - before) * (after + before)
+    rounding = _EPSILON * float(np.sum(rho * after_squared))
+    if stats.far_from_zero and rounding > _ROUGH * abs(float(gained.sum())):
+        raise InvalidInputError(
+            "returns must not be so far from 0 that their differences are lost in rounding, got "
+            f"{stats.returns.min():.10g} to {stats.returns.max():.10g} for estimator='pair_cdis'. "
+            "Use 'crossfit' or 'pair', or subtract a constant from all rewards."
+        )
     return float(gained.sum() / (n * (n - 1)))

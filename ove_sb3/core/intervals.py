@@ -18,7 +18,7 @@ from .approximate import (
 from .betting_intervals import mean_lower, variance_lower, variance_upper
 from .errors import InvalidInputError
 from .estimators import warn_if_blind
-from .limits import Limits, resolve_limits
+from .limits import Limits, check_mean_weight, resolve_limits
 from .mean_bounds import MEAN_BOUNDS
 from .paper_interval import (
     paper_mean_lower,
@@ -32,6 +32,10 @@ from .validation import IntArray, as_generator, check_choice, check_integer, che
 
 METHODS = ("betting", "paper", "bootstrap", "delta")
 SIDES = ("both", "lower", "upper")
+CONTRADICTION = (
+    "nothing is amiss though the lower bound exceeded the upper one, which has probability at most "
+    "delta: check the logged probabilities and the stated ranges"
+)
 
 
 def variance_interval(
@@ -233,6 +237,7 @@ def _interval(
             bounds = bootstrap_bounds(statistic, kind, *tails, count, generator)
     else:
         _check_bounded(stats, limits)
+        check_mean_weight(stats)
         order = np.arange(len(stats)) if adaptive else generator.permutation(len(stats))
         if method == "betting":
             overlaps = stats.overlaps if adaptive else None
@@ -242,9 +247,8 @@ def _interval(
             bounds = _paper_bounds(quantity, stats, limits, tails, order, name)
     lower, upper = (min(max(bound, trivial[0]), trivial[1]) for bound in bounds)
     guaranteed = method not in approximate and not limits.from_data
-    return Interval(
-        lower=lower,
-        # Two valid one-sided bounds can cross; their interval is then a single point.
+    found = Interval(
+        lower=min(lower, upper),
         upper=max(lower, upper),
         delta=delta,
         guaranteed=guaranteed,
@@ -255,6 +259,9 @@ def _interval(
         n_trajectories=len(stats),
         trivial=trivial,
     )
+    if guaranteed and lower > upper:
+        return found.approximate(CONTRADICTION)
+    return found
 
 
 def _betting_bounds(

@@ -10,13 +10,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .errors import AssumptionError, InvalidInputError
+from .errors import AssumptionError, InvalidInputError, MeanWeightError
 from .statistics import TrajectoryStatistics
 from .validation import check_range, check_real
 
 _SLACK = 1e-9  # relative: room for rounding when data are compared with a limit
 _SINGLE_PRECISION = 2.0**-23  # relative: rounding of rewards in single precision
+_SLACK_OF_WIDTH, _ROUNDING = 1e-3, 1e-12  # the most of it, relative to the range's width
 _LONGEST_SUM = 1_000_000
+_STAKES = (0.003, 0.03, 0.3, 0.9)  # on weights being too large
+_BEYOND_DOUBT = math.log(1e6)
 
 
 @dataclass(frozen=True)
@@ -113,15 +116,13 @@ def _reward_range(stats: TrajectoryStatistics, reward_range: object) -> tuple[fl
     low, high = check_range(reward_range, "reward_range")
     # Environments often hand out rewards in single precision: -0.6 becomes -0.60000002.
     low, high = min(low, _single(low)), max(high, _single(high))
-    _check_inside(observed, (low, high), "reward_range", "logged rewards")
-    return low, high
+    return _containing(observed, (low, high), "reward_range", "logged rewards")
 
 
 def _return_range(stats: TrajectoryStatistics, return_range: object) -> tuple[float, float]:
     low, high = check_range(return_range, "return_range")
     observed = (float(stats.returns.min()), float(stats.returns.max()))
-    _check_inside(observed, (low, high), "return_range", "logged returns", _SINGLE_PRECISION)
-    return low, high
+    return _containing(observed, (low, high), "return_range", "logged returns", _SINGLE_PRECISION)
 
 
 def _single(value: float) -> float:
@@ -130,18 +131,40 @@ def _single(value: float) -> float:
     return rounded if math.isfinite(rounded) else value
 
 
-def _check_inside(
+def _containing(
     observed: tuple[float, float],
     stated: tuple[float, float],
     name: str,
     what: str,
     rounding: float = _SLACK,
-) -> None:
-    slack = rounding * max(abs(stated[0]), abs(stated[1]))
+) -> tuple[float, float]:
+    """The stated range, widened by what only rounding has added to the observed one."""
+    size = max(abs(stated[0]), abs(stated[1]))
+    # Far from zero, rounding of the size of the numbers may be more than the range itself.
+    slack = min(rounding * size, _SLACK_OF_WIDTH * (stated[1] - stated[0]) + _ROUNDING * size)
     if observed[0] < stated[0] - slack or observed[1] > stated[1] + slack:
         raise AssumptionError(
-            f"`{name}` must contain all {what}, got ({stated[0]:g}, {stated[1]:g}) but they span "
-            f"[{observed[0]:g}, {observed[1]:g}]. State the range the environment can produce."
+            f"`{name}` must contain all {what}, got ({stated[0]:.10g}, {stated[1]:.10g}) but they "
+            f"span [{observed[0]:.10g}, {observed[1]:.10g}]. State the range the environment can "
+            "produce."
+        )
+    return min(stated[0], observed[0]), max(stated[1], observed[1])
+
+
+def check_mean_weight(stats: TrajectoryStatistics) -> None:
+    """Refuse weights whose mean is more than 1 beyond doubt: some probability must be wrong.
+
+    By betting on weights above 1 with a few fixed stakes. Where all probabilities are right, this
+    refuses with probability at most 1e-6 (Ville's inequality).
+    """
+    gains = np.array([np.sum(np.log1p(stake * (stats.weights - 1.0))) for stake in _STAKES])
+    if np.logaddexp.reduce(gains) - math.log(len(_STAKES)) >= _BEYOND_DOUBT:
+        raise MeanWeightError(
+            "importance weights must be 1 on average, got a mean of "
+            f"{float(stats.weights.mean()):.4g} over {len(stats)} trajectories, which is more than "
+            "1 beyond doubt: log-probabilities of the behavior or of the candidate are wrong, or "
+            "episodes were left out for what happened in them. Pass log-probabilities, not "
+            "probabilities, of the action that was executed, as it was drawn, and all episodes."
         )
 
 

@@ -44,6 +44,7 @@ from .validation import (
 
 _STEPS_PER_TASK = 1 << 18
 _MOST_TASKS = 64
+_FAR = 3e-4  # of a reward: the range of all rewards is less
 _LARGEST_STATISTIC = 1e75  # its fourth power is still a finite number
 
 
@@ -110,6 +111,12 @@ class TrajectoryStatistics:
     def annuity(self) -> float:
         """C = 1 + gamma + ... over the horizon; infinite if that is not known to be finite."""
         return annuity(self.gamma, self.horizon)
+
+    @property
+    def far_from_zero(self) -> bool:
+        """Whether rewards lie so far from 0 that their differences suffer from rounding."""
+        spread = self.reward_max - self.reward_min
+        return 0.0 < spread < _FAR * max(abs(self.reward_min), abs(self.reward_max))
 
     def __len__(self) -> int:
         return self.n_trajectories

@@ -213,7 +213,7 @@ def read_manifest(directory: Path) -> dict[str, Any]:
     file = directory / MANIFEST
     try:
         manifest = json.loads(file.read_text())
-    except FileNotFoundError as error:
+    except (FileNotFoundError, NotADirectoryError) as error:
         raise StorageError(
             f"`{directory}` must be a directory of logged episodes, but {file} is not there. Check "
             "the path."

@@ -32,9 +32,10 @@ class Metadata:
         The behavior depended on earlier episodes, as in the log of a training run.
     reward_range : (float, float) or None
         Smallest and largest reward the environment can give, where known beforehand.
-    n_envs : int or None
-        Environments that a wrapper logged at the same time, each perhaps left in the middle of an
-        episode. None where the number of episodes was fixed in advance, as by `collect`.
+    unfinished : dict of str to (int, int)
+        For every wrapper that logged: episodes that may have begun without being logged (reset
+        before their end, or under way when logging stopped), and episodes logged. Empty where the
+        number of episodes was fixed in advance, as by `collect`.
     behavior : str or None
         Name of the behavior policy's class.
     fingerprint : str or None
@@ -50,15 +51,13 @@ class Metadata:
     seed: int | None = None
     adaptive: bool = False
     reward_range: tuple[float, float] | None = None
-    n_envs: int | None = None
+    unfinished: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     behavior: str | None = None
     fingerprint: str | None = None
 
     def __post_init__(self) -> None:
         if self.horizon is not None:
             object.__setattr__(self, "horizon", check_integer(self.horizon, "horizon", 1))
-        if self.n_envs is not None:
-            object.__setattr__(self, "n_envs", check_integer(self.n_envs, "n_envs", 1))
         if self.reward_range is not None:
             pair = check_range(self.reward_range, "reward_range")
             object.__setattr__(self, "reward_range", pair)
@@ -68,6 +67,15 @@ class Metadata:
                 "behavior was changed in the light of earlier episodes."
             )
         object.__setattr__(self, "adaptive", bool(self.adaptive))
+        counts = {str(k): (int(v[0]), int(v[1])) for k, v in self.unfinished.items()}
+        object.__setattr__(self, "unfinished", counts)
+
+    @property
+    def unfinished_share(self) -> float:
+        """Fraction of the episodes that may have begun without being logged."""
+        missing = sum(missing for missing, _ in self.unfinished.values())
+        logged = sum(logged for _, logged in self.unfinished.values())
+        return missing / (missing + logged) if missing else 0.0
 
     def to_dict(self) -> dict[str, Any]:
         """Plain dict that `json.dumps` accepts."""
@@ -99,8 +107,18 @@ def merge(parts: Sequence[Metadata]) -> Metadata:
     }
     agreed["versions"] = agreed["versions"] or {}
     agreed["adaptive"] = any(part.adaptive for part in parts)
-    agreed["n_envs"] = max((part.n_envs for part in parts if part.n_envs), default=None)
+    agreed["unfinished"] = _merge_unfinished(parts)
     return Metadata(**agreed)
+
+
+def _merge_unfinished(parts: Sequence[Metadata]) -> dict[str, tuple[int, int]]:
+    """Counts only grow: of the same wrapper, the largest are the last."""
+    found: dict[str, tuple[int, int]] = {}
+    for part in parts:
+        for writer, (missing, logged) in part.unfinished.items():
+            before = found.get(writer, (0, 0))
+            found[writer] = max(before[0], missing), max(before[1], logged)
+    return found
 
 
 def describe_space(space: Any) -> dict[str, Any]:

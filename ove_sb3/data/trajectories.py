@@ -98,12 +98,12 @@ class Trajectories:
 
     def _check_values(self) -> None:
         kind = (self.metadata.action_space or {}).get("type")
-        at_most_0 = kind in DISCRETE_KINDS
+        at_most_0 = kind in DISCRETE_KINDS or (kind is None and self.actions.dtype.kind in "iub")
         bad = ~np.isfinite(self.log_probs)
         if at_most_0:
             bad |= self.log_probs > 1e-6  # rounding of a probability of 1
         if bad.any():
-            rule = f"finite and at most 0 for a {kind} action space" if at_most_0 else "finite"
+            rule = "finite and at most 0 for discrete actions" if at_most_0 else "finite"
             raise InvalidInputError(
                 f"`log_probs` must be {rule}, got {self._place(self.log_probs, bad)}. If these are "
                 "probabilities, pass np.log(p); an action that was taken has a positive one."

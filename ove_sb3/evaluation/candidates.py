@@ -54,6 +54,7 @@ class PolicyCandidate:
     law: Any
     deterministic: bool
     label: str
+    name: str = "candidate"
 
     def score(self, chunk: Trajectories, first_step: int) -> FloatArray:
         """One forward pass over the chunk, in batches.
@@ -69,6 +70,8 @@ class PolicyCandidate:
         torch.set_num_threads(1)
         try:
             return log_prob(self.law, chunk, deterministic=self.deterministic)
+        except InvalidInputError as error:
+            raise InvalidInputError(f"`{self.name}` does not fit the log: {error}") from error
         finally:
             torch.set_num_threads(n_threads)
 
@@ -104,7 +107,7 @@ def as_candidate(
     from ove_sb3.sb3.dispatch import law_of
 
     law = law_of(candidate, vec_normalize=load_normalizer(vec_normalize))
-    return PolicyCandidate(law, bool(deterministic), label)
+    return PolicyCandidate(law, bool(deterministic), label, name)
 
 
 def load_model(path: str | PathLike[str], model_class: Any, name: str = "candidate") -> Any:

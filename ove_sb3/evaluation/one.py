@@ -13,7 +13,12 @@ from numpy.typing import ArrayLike
 
 from ove_sb3.core.diagnostics import diagnose
 from ove_sb3.core.errors import SupportWarning
-from ove_sb3.core.estimators import estimate_mean, estimate_variance, warn_if_blind
+from ove_sb3.core.estimators import (
+    estimate_mean,
+    estimate_variance,
+    sample_variance,
+    warn_if_blind,
+)
 from ove_sb3.core.intervals import mean_interval, variance_interval
 from ove_sb3.core.results import Interval
 from ove_sb3.core.statistics import TrajectoryStatistics
@@ -27,8 +32,8 @@ from .reduction import reduce_log
 from .result import Evaluation
 from .settings import Settings, resolve_settings, versions
 
-_FEWEST_FOR_BOOTSTRAP = 4
-_MANY_MISSING = 0.01  # of the episodes, unfinished when logging stopped
+_FEWEST_FOR_BOOTSTRAP = 20
+_MANY_UNFINISHED = 0.01  # of all episodes
 
 
 def evaluate(
@@ -186,7 +191,7 @@ def assess(
         mean_intervals=mean_intervals,
         std_intervals={kind: _root(found) for kind, found in variance_intervals.items()},
         behavior_mean=float(stats.returns.mean()),
-        behavior_variance=float(stats.returns.var(ddof=1)),
+        behavior_variance=sample_variance(stats.returns),
         episodes_to_halve=halve,
         diagnostics=diagnostics,
         warnings=(
@@ -208,7 +213,8 @@ def _intervals(
     quantity: str, stats: TrajectoryStatistics, settings: Settings
 ) -> dict[str, Interval]:
     found = {"guaranteed": _guaranteed(quantity, stats, settings)}
-    if not settings.adaptive and len(stats) >= _FEWEST_FOR_BOOTSTRAP:
+    enough = len(stats) >= _FEWEST_FOR_BOOTSTRAP and bool(stats.weights.any())
+    if enough and not settings.adaptive:
         function = mean_interval if quantity == "mean" else variance_interval
         found["bootstrap"] = function(
             stats,
@@ -256,13 +262,11 @@ def _further_warnings(
             "the behavior changed while the log was written: episodes are taken in the order of "
             "logging, and the bootstrap, which needs independent episodes, is left out."
         )
-    n = mean_intervals["guaranteed"].n_trajectories
-    if settings.n_envs is not None and settings.n_envs >= _MANY_MISSING * n:
-        missing = f"{settings.n_envs} episode{'s' * (settings.n_envs > 1)}"
+    if settings.unfinished_share >= _MANY_UNFINISHED:
         found.append(
-            f"up to {missing} that had not ended when logging stopped may be missing, "
-            f"{settings.n_envs / (n + settings.n_envs):.0%} of all, and long ones more often than "
-            "short ones. Log more, or fix the number of episodes in advance (ove_sb3.collect)."
+            f"up to {settings.unfinished_share:.0%} of the episodes were reset before their end or "
+            "under way when logging stopped, and are missing: long ones more often than short "
+            "ones. Log more in one go, or fix the number of episodes in advance (ove_sb3.collect)."
         )
     if variance < 0.0:
         found.append(

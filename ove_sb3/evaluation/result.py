@@ -108,10 +108,12 @@ class Evaluation:
         passed = True
         if max_variance is not None:
             limit = check_real(max_variance, "max_variance", 0.0, math.inf)
-            passed &= self.intervals["guaranteed"].upper <= limit
+            bound = self.intervals["guaranteed"]
+            passed &= bound.guaranteed and bound.upper <= limit
         if min_mean is not None:
             limit = check_real(min_mean, "min_mean", -math.inf, math.inf)
-            passed &= self.mean_intervals["guaranteed"].lower >= limit
+            bound = self.mean_intervals["guaranteed"]
+            passed &= bound.guaranteed and bound.lower >= limit
         return passed
 
     @property

@@ -14,6 +14,7 @@ from ove_sb3.core.errors import InvalidInputError
 from ove_sb3.core.validation import as_generator, check_integer, check_range, check_real
 from ove_sb3.data.metadata import Metadata
 
+_MOST_UNFINISHED = 0.25
 _REPORTED = ("numpy", "scipy", "numba", "torch", "stable-baselines3", "sb3-contrib", "gymnasium")
 
 
@@ -31,7 +32,7 @@ class Settings:
         Mean and variance hold together.
     adaptive : bool
         The behavior changed while the log was written.
-    n_envs
+    unfinished_share
         See `Metadata`.
     seed : int
         Seed of shuffling and resampling.
@@ -46,7 +47,7 @@ class Settings:
     delta: float
     simultaneous: bool
     adaptive: bool
-    n_envs: int | None
+    unfinished_share: float
     seed: int
 
     @property
@@ -91,6 +92,14 @@ def resolve_settings(
     rng: object,
 ) -> Settings:
     """Check the options, and fill in what the log knows."""
+    if metadata.unfinished_share > _MOST_UNFINISHED:
+        raise InvalidInputError(
+            "`data` must hold most of the episodes that were begun, but up to "
+            f"{metadata.unfinished_share:.0%} of them were reset before their end or under way "
+            "when logging stopped. Those are the long ones: what is left is not what the behavior "
+            "does. Let episodes run to their end, log more of them in one go, or use "
+            "ove_sb3.collect."
+        )
     if not isinstance(simultaneous, (bool, np.bool_)):
         raise InvalidInputError(f"`simultaneous` must be True or False, got {simultaneous!r}.")
     steps = metadata.horizon if horizon is None else check_integer(horizon, "horizon", 1)
@@ -121,7 +130,7 @@ def resolve_settings(
         delta=check_real(delta, "delta", 0.0, 1.0, closed=False),
         simultaneous=bool(simultaneous),
         adaptive=metadata.adaptive,
-        n_envs=metadata.n_envs,
+        unfinished_share=metadata.unfinished_share,
         seed=_seed(rng),
     )
 

@@ -360,7 +360,7 @@ class OffPolicyVarianceCallback(EventCallback):
 
     def _save_best(self) -> None:
         if self.verbose >= 1:
-            print(f"New best guaranteed mean: {self.best_mean_reward:.4g}")
+            print(f"New best lower bound of the mean: {self.best_mean_reward:.4g}")
         if self.best_model_save_path is None:
             return
         folder = Path(self.best_model_save_path)

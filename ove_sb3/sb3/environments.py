@@ -91,7 +91,6 @@ def metadata_of(
     *,
     seed: int | None = None,
     reward_range: tuple[float, float] | None = None,
-    n_envs: int | None = None,
     behavior: str | None = None,
     fingerprint: str | None = None,
 ) -> Metadata:
@@ -100,7 +99,6 @@ def metadata_of(
         **_known(venv, _spec(venv)),
         seed=seed,
         reward_range=reward_range,
-        n_envs=n_envs,
         behavior=behavior,
         fingerprint=fingerprint,
     )
@@ -110,7 +108,7 @@ def metadata_of_env(
     env: gym.Env[Any, Any], *, reward_range: tuple[float, float] | None = None
 ) -> Metadata:
     """What a log of a single environment carries besides its numbers."""
-    return Metadata(**_known(env, env.spec), reward_range=reward_range, n_envs=1)
+    return Metadata(**_known(env, env.spec), reward_range=reward_range)
 
 
 def _known(env: Any, spec: Any) -> dict[str, Any]:

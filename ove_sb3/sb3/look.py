@@ -10,12 +10,13 @@ from typing import Any
 import numpy as np
 
 from ove_sb3.core.diagnostics import diagnose
-from ove_sb3.core.errors import SupportWarning, WeightOverflowError
-from ove_sb3.core.estimators import estimate_mean, estimate_variance
+from ove_sb3.core.errors import MeanWeightError, SupportWarning, WeightOverflowError
+from ove_sb3.core.estimators import estimate_mean, estimate_variance, sample_variance
 from ove_sb3.core.intervals import mean_interval, variance_interval
 from ove_sb3.core.results import Interval
 from ove_sb3.core.statistics import TrajectoryStatistics, trajectory_statistics
 from ove_sb3.core.validation import FloatArray
+from ove_sb3.data.completeness import check_complete
 from ove_sb3.data.trajectories import Trajectories
 
 from .log_prob import log_prob
@@ -102,6 +103,7 @@ class Question:
     def statistics(self, data: Trajectories, log_ratios: FloatArray) -> TrajectoryStatistics:
         """The statistics of `data` for these log-ratios, (n_steps,)."""
         horizon = data.metadata.horizon if self.horizon is None else self.horizon
+        check_complete(data, horizon)
         return trajectory_statistics(
             log_ratios,
             data.rewards,
@@ -176,15 +178,14 @@ def look_at(
         intervals = question.intervals(data, stats, delta)
         diagnostics = diagnose(stats, *intervals)
         ess, worries = diagnostics.effective_sample_size, diagnostics.warnings
-    except WeightOverflowError as error:
+    except (MeanWeightError, WeightOverflowError) as error:
         # Training goes on, and what always holds still does: the range of possible values.
         mean, variance, ess, worries = math.nan, math.nan, math.nan, (str(error),)
         plain = question.statistics(data, np.zeros(data.n_steps))
         first, second = question.intervals(data, plain, delta)
         intervals = (_trivial(first), _trivial(second))
         warnings.warn(
-            "the weights of the candidate overflow: its bounds say no more than the range of "
-            f"returns does. {error}",
+            f"the bounds of this look say no more than the range of returns does: {error}",
             SupportWarning,
             stacklevel=2,
         )
@@ -202,7 +203,7 @@ def look_at(
         effective_sample_size=ess,
         n_trajectories=len(data),
         behavior_mean=float(returns.mean()),
-        behavior_variance=float(returns.var(ddof=1)),
+        behavior_variance=sample_variance(returns),
         warnings=worries,
     )
 

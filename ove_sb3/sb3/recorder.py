@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Mapping
 from dataclasses import replace
 from os import PathLike
@@ -59,7 +60,9 @@ class Recorder:
         self.metadata = metadata
         self.path = path
         self.n_episodes = 0
-        self._several = n_envs > 1
+        self._n_envs = n_envs
+        self._name = uuid.uuid4().hex[:12]
+        self._abandoned = 0
         self._writer = (
             None if path is None else EpisodeWriter(path, metadata, flush_every=flush_every)
         )
@@ -70,7 +73,8 @@ class Recorder:
         self._ended_before = np.zeros(n_envs, dtype=np.int64)  # the episode under way began
 
     def restart(self) -> None:
-        """The environments were reset: unfinished episodes are not logged."""
+        """The environments were reset: unfinished episodes are counted, but not logged."""
+        self._abandoned += int(np.sum(self._begin < self._trimmed + len(self._steps)))
         self._trimmed += len(self._steps)
         self._steps.clear()
         self._begin[:] = self._trimmed
@@ -114,14 +118,21 @@ class Recorder:
             if first.masks is None
             else np.stack([step.masks[i] for step, _ in steps if step.masks is not None]),
             final_observations=_single(final),
-            overlaps=np.array([self.n_episodes - self._ended_before[i]]) if self._several else None,
-            metadata=self.metadata,
+            overlaps=np.array([self.n_episodes - self._ended_before[i]])
+            if self._n_envs > 1
+            else None,
+            metadata=self._described(),
         )
         self.n_episodes += 1
         if self._writer is None:
             self._memory.append(episode)
         else:
             self._writer.add(episode)
+
+    def _described(self) -> Metadata:
+        # Every environment may be left in the middle of an episode.
+        missing = self._abandoned + self._n_envs
+        return replace(self.metadata, unfinished={self._name: (missing, self.n_episodes + 1)})
 
     def note(self, *, adaptive: bool, fingerprint: str | None) -> None:
         """What holds for the episodes that end from now on."""

@@ -150,7 +150,7 @@ class VecLogActionProbability(_Logger, VecEnvWrapper):
     ) -> None:
         super().__init__(venv)
         original, self._normalizer = split_normalizer(venv)
-        metadata = metadata_of(original, reward_range=reward_range, n_envs=venv.num_envs)
+        metadata = metadata_of(original, reward_range=reward_range)
         self._log = _Log(venv.num_envs, metadata, path, flush_every)
         self._masks: NDArray[np.bool_] | None = None
         if model is not None:

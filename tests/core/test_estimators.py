@@ -214,7 +214,11 @@ def test_threads_of_the_linear_algebra_library_do_not_matter() -> None:
     rng = np.random.default_rng(5)
     n = 100_000
     stats = ove.trajectory_statistics(
-        rng.normal(0, 0.3, 2 * n), rng.normal(3, 1, 2 * n), np.full(n, 2), gamma=0.9, horizon=2
+        rng.normal(-0.045, 0.3, 2 * n),  # weights of mean 1
+        rng.normal(3, 1, 2 * n),
+        np.full(n, 2),
+        gamma=0.9,
+        horizon=2,
     )
     results = []
     for threads in (1, 2):
@@ -226,3 +230,29 @@ def test_threads_of_the_linear_algebra_library_do_not_matter() -> None:
                 + [ove.variance_interval(stats, reward_range=(-10, 10)).upper]
             )
     assert results[0] == results[1]
+
+
+@pytest.mark.parametrize("offset", [1e5, 1e7, 1e9])
+@pytest.mark.parametrize("horizon", [1, 2])
+def test_returns_far_from_zero_are_not_lost_in_rounding(offset: float, horizon: int) -> None:
+    rng = np.random.default_rng(0)
+    taken = rng.random((400, horizon)) < 0.4
+    log_ratios = np.log(np.where(taken, 0.8 / 0.4, 0.2 / 0.6)).ravel()
+    near, far = (
+        ove.trajectory_statistics(
+            log_ratios,
+            (shift + taken).ravel().astype(float),
+            np.full(400, horizon),
+            gamma=1.0,
+            horizon=horizon,
+        )
+        for shift in (0.0, offset)
+    )
+    for estimator in ("crossfit", "pair"):
+        values = [ove.estimate_variance(each, estimator=estimator) for each in (near, far)]
+        assert values[1] == pytest.approx(values[0], rel=0.05)
+    means = [ove.estimate_mean(each, estimator="crossfit") for each in (near, far)]
+    assert means[1] - horizon * offset == pytest.approx(means[0], abs=0.02)
+    if offset > 1e6:
+        with pytest.raises(ove.InvalidInputError, match="lost in rounding"):
+            ove.estimate_variance(far, estimator="pair_cdis")

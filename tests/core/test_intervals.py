@@ -9,6 +9,7 @@ import pytest
 
 import ove_sb3 as ove
 from benchmarks.beds import binary_bandit, chain, continuous_bandit, gridworld, recommender
+from ove_sb3.core import intervals
 
 GUARANTEED = ("betting", "paper")
 EVERY = ("betting", "paper", "bootstrap", "delta")
@@ -250,3 +251,49 @@ def test_results_print_and_convert() -> None:
     assert math.isinf(open_ended.upper)
     assert open_ended.to_dict()["upper"] is None
     assert "approximate" in str(open_ended)
+
+
+def test_weights_above_1_on_average_are_refused_beyond_doubt_only() -> None:
+    def stats(weights: Any) -> ove.TrajectoryStatistics:
+        n = len(weights)
+        return ove.trajectory_statistics(
+            np.log(weights), np.zeros(n), np.ones(n, dtype=int), gamma=1.0, horizon=1
+        )
+
+    with pytest.raises(ove.MeanWeightError, match="must be 1 on average"):
+        ove.mean_interval(stats(np.full(100, 1.25)), reward_range=(0, 1))
+    # By chance this happens, and is no proof.
+    assert ove.mean_interval(stats([1.5, 1.5, 1.5]), reward_range=(0, 1)).guaranteed
+    rng = np.random.default_rng(0)
+    for _ in range(300):
+        heavy = np.exp(2.0 * rng.normal(size=200) - 2.0)  # of mean 1
+        assert ove.mean_interval(stats(heavy), reward_range=(0, 1), side="lower").guaranteed
+
+
+def test_bounds_that_contradict_each_other_are_no_guarantee(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(intervals, "_betting_bounds", lambda *_: (0.7, 0.6))
+    stats = ove.trajectory_statistics(np.zeros(9), np.zeros(9), np.ones(9, int), gamma=1, horizon=1)
+    found = ove.mean_interval(stats, reward_range=(0, 1))
+    assert (found.lower, found.upper) == (0.6, 0.7)
+    assert not found.guaranteed
+    assert "exceeded" in found.assumptions[-1]
+
+
+@pytest.mark.parametrize(
+    ("centre", "spread", "known"),
+    [(1e6, 0.1, {"return_range": (1e6, 1e6 + 0.01)}), (1e9, 0.5, {"reward_range": (1e9, 1e9 + 1)})],
+)
+def test_ranges_far_from_zero_are_checked_against_their_width(
+    centre: float, spread: float, known: dict[str, Any]
+) -> None:
+    rewards = centre + spread * np.array([-1.0, 1.0] * 50)
+    stats = ove.trajectory_statistics(
+        np.zeros(100), rewards, np.ones(100, int), gamma=1.0, horizon=1
+    )
+    with pytest.raises(ove.AssumptionError, match="must contain all logged"):
+        ove.variance_interval(stats, **known)
+    wide = (centre - spread, centre + spread)
+    interval = ove.variance_interval(stats, return_range=wide)
+    assert interval.lower <= spread**2 <= interval.upper * (1 + 1e-6)

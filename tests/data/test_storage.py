@@ -234,3 +234,10 @@ def test_a_full_disk_leaves_no_half_segment(
     monkeypatch.setattr(os, "write", write)
     writer.add(data[2])  # what was not written is still pending
     same(data[:3], ove.Trajectories.load(tmp_path))
+
+
+def test_a_file_is_no_log(tmp_path: Path) -> None:
+    file = tmp_path / "script.py"
+    file.write_text("pass")
+    with pytest.raises(ove.StorageError, match=r"script.py` must be a directory"):
+        ove.Trajectories.load(file)

@@ -75,14 +75,17 @@ def test_split_and_concat() -> None:
     joined = ove.Trajectories.concat([one, two]).metadata
     assert joined.adaptive
     assert joined.env_id is None
-    assert joined.n_envs is None
+    assert joined.unfinished_share == 0.0
     together = ove.Trajectories.concat(
         [ove.Trajectories.from_arrays(**arrays(overlaps=k)) for k in ([0, 1], None, [2, 0])]
     )
     assert together.overlaps is not None
     assert together.overlaps.tolist() == [0, 1, 0, 0, 2, 0]
-    parts = [one, some(2, n_envs=3), some(2, n_envs=2)]
-    assert ove.Trajectories.concat(parts).metadata.n_envs == 3
+    counts: list[Any] = [{"a": (1, 10)}, {"b": (3, 4)}, {"a": (2, 20)}]
+    parts = [one, *(some(2, unfinished=count) for count in counts)]
+    metadata = ove.Trajectories.concat(parts).metadata
+    assert metadata.unfinished == {"a": (2, 20), "b": (3, 4)}
+    assert metadata.unfinished_share == 5 / 29
     a, b = ({"type": "Discrete", "n": n, "start": 0} for n in (2, 3))
     with pytest.raises(ove.InvalidInputError, match="share the observation space"):
         ove.Trajectories.concat([some(2, observation_space=a), some(2, observation_space=b)])
@@ -95,7 +98,7 @@ def test_split_and_concat() -> None:
         ({"lengths": [5, 0]}, "`lengths` must be at least 1, got 0 at episode 1"),
         ({"lengths": [2.5, 2.5]}, "1-d array of integers"),
         ({"rewards": [1, 2, np.nan, 4, 5]}, "got nan at episode 1, step 0"),
-        ({"log_probs": [0.0, 0.0, 0.0, -np.inf, 0.0]}, "finite, got -inf at episode 1, step 1"),
+        ({"log_probs": [0.0, 0.0, 0.0, -np.inf, 0.0]}, "actions, got -inf at episode 1, step 1"),
         ({"actions": [0, 1]}, "`actions` must have one entry per logged step, 5 in all"),
         ({"observations": {"a": np.zeros(4)}}, r"`observations\['a'\]` must have one entry"),
         ({"observations": {}}, "empty dict"),
@@ -105,6 +108,7 @@ def test_split_and_concat() -> None:
         ({"metadata": {"horizon": 0}}, "`horizon` must be an integer of at least 1"),
         ({"metadata": {"reward_range": (1, 0)}}, "low <= high"),
         ({"metadata": {"adaptive": "no"}}, "`adaptive` must be True or False"),
+        ({"log_probs": np.full(5, 0.5)}, "at most 0 for discrete actions, got 0.5 at episode 0"),
         ({"overlaps": [0, -1]}, "`overlaps` must be at least 0"),
         ({"overlaps": [0]}, "`overlaps` must hold 2 integers"),
         (
@@ -112,7 +116,7 @@ def test_split_and_concat() -> None:
                 "log_probs": [0.5, 0, 0, 0, 0],
                 "metadata": {"action_space": {"type": "Discrete", "n": 2, "start": 0}},
             },
-            r"at most 0 for a Discrete action space, got 0.5 at episode 0, step 0 \(1 of 5",
+            r"at most 0 for discrete actions, got 0.5 at episode 0, step 0 \(1 of 5",
         ),
     ],
 )

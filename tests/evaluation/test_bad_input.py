@@ -104,7 +104,7 @@ def test_options(
 
 
 def test_unknown_limits_must_be_stated(data: ove.Trajectories, candidate: PPO) -> None:
-    bare = replace(data[data.terminated], metadata=Metadata())
+    bare = replace(data, metadata=Metadata(), terminated=np.ones(len(data), dtype=bool))
     with pytest.raises(ove.InvalidInputError, match="not taken from the data"):
         ove.evaluate(bare, candidate, gamma=GAMMA)
     with pytest.raises(ove.InvalidInputError, match="`horizon` must be given when gamma = 1"):

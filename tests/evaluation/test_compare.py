@@ -113,3 +113,11 @@ def test_bad_input(data: ove.Trajectories, models: dict[str, PPO]) -> None:
         ove.compare(data, list(models.values()), gamma=GAMMA)  # type: ignore[arg-type]
     with pytest.raises(ove.InvalidInputError, match="`rank_by` must be one of"):
         ove.compare(data, models, gamma=GAMMA, rank_by="ess")
+
+
+def test_the_candidate_with_other_spaces_is_named(
+    data: ove.Trajectories, models: dict[str, PPO]
+) -> None:
+    other = PPO("MlpPolicy", "CartPole-v1", device="cpu")
+    with pytest.raises(ove.InvalidInputError, match=r"`candidates\['cart'\]` does not fit"):
+        ove.compare(data, {**models, "cart": other}, gamma=GAMMA)

@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 from dataclasses import FrozenInstanceError, replace
 from pathlib import Path
+from typing import Any
 
+import gymnasium as gym
 import numpy as np
 import pytest
 from numpy.typing import NDArray
@@ -196,17 +198,68 @@ def test_episodes_that_ran_together_while_the_behavior_learned_are_heeded(
         assert "while another was under way" in other.assumptions[0]
 
 
-def test_many_unfinished_episodes_are_worth_a_warning(
+def test_unfinished_episodes_are_worth_a_warning_or_a_refusal(
     data: ove.Trajectories, candidate: PPO
 ) -> None:
-    few, many = (
-        ove.evaluate(
-            replace(data, metadata=replace(data.metadata, n_envs=n)), candidate, gamma=GAMMA
-        ).warnings
-        for n in (1, len(data) // 50)
+    def judge(missing: int, logged: int) -> ove.Evaluation:
+        metadata = replace(data.metadata, unfinished={"one": (missing, logged)})
+        return ove.evaluate(replace(data, metadata=metadata), candidate, gamma=GAMMA)
+
+    assert not any("before their end" in text for text in judge(1, 1000).warnings)
+    assert any("up to 5% of the episodes" in text for text in judge(5, 95).warnings)
+    with pytest.raises(ove.InvalidInputError, match=r"up to 30% of them .*collect"):
+        judge(30, 70)
+
+
+class Endless(gym.Env[Any, Any]):
+    """Pays 1 a step, and ends with probability 0.1."""
+
+    observation_space = gym.spaces.Box(0.0, 1.0, (1,), np.float64)
+    action_space = gym.spaces.Discrete(2)
+
+    def reset(self, **options: Any) -> tuple[NDArray[np.float64], dict[str, Any]]:
+        super().reset(**options)
+        return np.zeros(1), {}
+
+    def step(self, action: int) -> tuple[NDArray[np.float64], float, bool, bool, dict[str, Any]]:
+        del action
+        return np.zeros(1), 1.0, bool(self.np_random.random() < 0.1), False, {}
+
+
+def test_a_loop_that_resets_episodes_is_refused() -> None:
+    """Returns of what is left would be far too small."""
+    policy = ove.UniformPolicy(Endless().action_space)
+    env = ove.LogActionProbability(Endless(), policy)
+    for episode in range(100):
+        observation, _ = env.reset(seed=episode)
+        for _ in range(10):
+            action, _ = policy.predict(observation)
+            observation, _, ended, _, _ = env.step(action)
+            if ended:
+                break
+    with pytest.raises(ove.InvalidInputError, match="reset before their end"):
+        ove.evaluate(env.trajectories(), policy, gamma=0.9, reward_range=(0, 1))
+
+
+def test_episodes_left_out_for_what_happened_in_them_are_noticed(
+    data: ove.Trajectories, candidate: PPO
+) -> None:
+    with pytest.raises(ove.MeanWeightError, match="episodes were left out"):
+        ove.evaluate(data[data.terminated], candidate, gamma=GAMMA)
+
+
+def test_wrong_probabilities_prove_nothing() -> None:
+    rng = np.random.default_rng(0)
+    right = rng.random(2000) < 0.5
+    data = ove.Trajectories.from_arrays(
+        observations=np.zeros((2000, 1)),
+        actions=right.astype(int),
+        log_probs=np.full(2000, np.log(0.4)),  # it was 0.5
+        rewards=right.astype(float),
+        lengths=np.ones(2000, dtype=int),
     )
-    assert not any("had not ended" in text for text in few)
-    assert any(f"up to {len(data) // 50} episodes that had not ended" in text for text in many)
+    with pytest.raises(ove.MeanWeightError, match=r"a mean of 1.25 .* beyond doubt"):
+        ove.evaluate(data, np.full(2000, np.log(0.5)), gamma=1.0, reward_range=(0, 1), horizon=1)
 
 
 def test_limits_default_to_those_of_the_log(data: ove.Trajectories, candidate: PPO) -> None:

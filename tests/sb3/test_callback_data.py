@@ -290,3 +290,26 @@ def test_the_uniform_policy_is_the_behavior() -> None:
     data = simulate(UNIFORM, 100, np.random.default_rng(0))
     assert np.allclose(data.log_probs, np.log(0.5))
     assert set(data.lengths) == {1, 2, 3, 4}
+
+
+def test_episodes_that_were_cut_off_are_refused() -> None:
+    data = log()
+    cut = replace(
+        data,
+        terminated=np.zeros(len(data), bool),
+        truncated=np.ones(len(data), bool),
+        metadata=replace(data.metadata, horizon=None),
+    )
+    with pytest.raises(ove.InvalidInputError, match="complete episodes"):
+        small_ppo().learn(32, callback=watch(cut))
+
+
+def test_wrong_probabilities_leave_only_what_always_holds() -> None:
+    data = log()
+    wrong = replace(data, log_probs=data.log_probs - 0.5)
+    callback = watch(wrong)
+    with pytest.warns(ove.SupportWarning, match="must be 1 on average"):
+        small_ppo().learn(32, callback=callback)
+    assert callback.last_look is not None
+    interval = callback.last_look.variance_interval
+    assert (interval.lower, interval.upper) == interval.trivial

@@ -82,7 +82,7 @@ def test_a_changed_model_makes_the_log_adaptive() -> None:
     data = env.trajectories()
     assert data.metadata.adaptive
     assert data.metadata.fingerprint is None
-    assert data.metadata.n_envs == 1
+    assert list(data.metadata.unfinished.values()) == [(1, 4)]
 
 
 @pytest.mark.filterwarnings("ignore:.*The environment.*is different from the unwrapped version.*")
@@ -142,6 +142,7 @@ def test_episodes_that_end_while_another_is_under_way_are_counted(n_envs: int) -
     ended: list[tuple[int, int]] = []
     for now in range(1, 101):
         if now == 50:  # a reset in between ends nothing
+            abandoned = sum(begin < now - 1 for begin in begun)
             observations = venv.reset()
             begun = [now - 1] * n_envs
         actions, _ = model.predict(observations)
@@ -150,7 +151,10 @@ def test_episodes_that_end_while_another_is_under_way_are_counted(n_envs: int) -
             ended.append((begun[i], now))
             begun[i] = now
     data = venv.trajectories()
-    assert data.metadata.n_envs == n_envs
+    # Those that were reset, and the one that each environment may be left in.
+    (counts_of,) = data.metadata.unfinished.values()
+    assert counts_of == (n_envs + abandoned, len(data))
+    assert data.metadata.unfinished_share == (n_envs + abandoned) / (n_envs + abandoned + len(data))
     counts = [sum(end > begin for _, end in ended[:k]) for k, (begin, _) in enumerate(ended)]
     if n_envs == 1:
         assert data.overlaps is None
