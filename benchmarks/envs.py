@@ -9,8 +9,6 @@ import os
 import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Callable
 from typing import Any
 
 import gymnasium as gym
@@ -22,6 +20,8 @@ from ove_sb3.envs.diabetes_meals import draw_meals
 from ove_sb3.envs.diabetes_reference import ReferenceDays
 from ove_sb3.envs.diabetes_sensor import MINUTES, draw_noise
 from ove_sb3.envs.streams import draw_keys
+
+from .tables import cpu_time
 
 _FIRST_CALLS = """
 import time
@@ -38,16 +38,6 @@ print(time.process_time() - start)
 """
 
 
-def cpu_seconds(function: Callable[[], object], repeats: int = 3) -> float:
-    """The least CPU time of a few calls, seconds."""
-    times = []
-    for _ in range(repeats):
-        start = time.process_time()
-        function()
-        times.append(time.process_time() - start)
-    return min(times)
-
-
 def single_step_seconds(env_id: str, n_steps: int) -> float:
     """CPU time of a step of the environment as `gymnasium.make` gives it, resets included."""
     env = gym.make(env_id)
@@ -61,7 +51,7 @@ def single_step_seconds(env_id: str, n_steps: int) -> float:
             if terminated or truncated:
                 env.reset()
 
-    return cpu_seconds(run) / n_steps
+    return cpu_time(run) / n_steps
 
 
 def batched_step_seconds(venv: Any, n_calls: int) -> float:
@@ -75,13 +65,13 @@ def batched_step_seconds(venv: Any, n_calls: int) -> float:
         for row in actions:
             venv.step(row)
 
-    return cpu_seconds(run) / actions.size
+    return cpu_time(run) / actions.size
 
 
 def simulated_step_seconds(env: Any, policy: Any, n: int) -> float:
     """CPU time of a step of `simulate`."""
     n_steps = env.simulate(policy, n, rng=0).rewards.shape[0]
-    return cpu_seconds(lambda: env.simulate(policy, n, rng=0), repeats=5) / int(n_steps)
+    return cpu_time(lambda: env.simulate(policy, n, rng=0), repeats=5) / int(n_steps)
 
 
 def plain_simglucose_seconds() -> float:
@@ -94,7 +84,7 @@ def plain_simglucose_seconds() -> float:
         "adolescent#003", "Dexcom", "Insulet", days.rules, pandas_parameters=True
     )
     traces = np.empty(MINUTES + 1), np.empty(481), np.empty(480)
-    return cpu_seconds(
+    return cpu_time(
         lambda: reference.run_day(meals.minutes[0], meals.grams[0], noise[0], 15.0, 30.0, *traces),
         repeats=1,
     )

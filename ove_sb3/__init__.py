@@ -36,19 +36,15 @@ if TYPE_CHECKING:
     from .evaluation.many import Comparison, compare
     from .evaluation.one import evaluate
     from .evaluation.result import Evaluation
-    from .sb3.callback import OffPolicyVarianceCallback, StopTrainingOnSafeVariance
+    from .sb3.callback import OffPolicyVarianceCallback
     from .sb3.collect import collect
     from .sb3.dispatch import action_distribution, register_policy
     from .sb3.distributions import ActionDistribution
     from .sb3.log_prob import log_prob
     from .sb3.look import Look
-    from .sb3.policies import (
-        EpsilonGreedy,
-        MixturePolicy,
-        SoftmaxPolicy,
-        TabularPolicy,
-        UniformPolicy,
-    )
+    from .sb3.mixture_policies import EpsilonGreedy, MixturePolicy
+    from .sb3.policies import SoftmaxPolicy, TabularPolicy, UniformPolicy
+    from .sb3.stop_training import StopTrainingOnSafeVariance
     from .sb3.wrappers import LogActionProbability, VecLogActionProbability
 
 __version__ = "0.1.0.dev0"
@@ -62,19 +58,19 @@ _HOME = {
     "DiskLog": "data.log",
     "EmptyLogError": "core.errors",
     "EpisodeWriter": "data.storage",
-    "EpsilonGreedy": "sb3.policies",
+    "EpsilonGreedy": "sb3.mixture_policies",
     "Evaluation": "evaluation.result",
     "Interval": "core.results",
     "InvalidInputError": "core.errors",
     "LogActionProbability": "sb3.wrappers",
     "Look": "sb3.look",
     "Metadata": "data.metadata",
-    "MixturePolicy": "sb3.policies",
+    "MixturePolicy": "sb3.mixture_policies",
     "OffPolicyVarianceCallback": "sb3.callback",
     "OveError": "core.errors",
     "OveWarning": "core.errors",
     "SoftmaxPolicy": "sb3.policies",
-    "StopTrainingOnSafeVariance": "sb3.callback",
+    "StopTrainingOnSafeVariance": "sb3.stop_training",
     "StorageError": "core.errors",
     "SupportWarning": "core.errors",
     "TabularPolicy": "sb3.policies",

@@ -64,3 +64,21 @@ def test_the_readme_shows_an_example_on_its_first_screen() -> None:
 def test_docstring_examples(name: str) -> None:
     module = importlib.import_module(f"ove_sb3.core.{name}")
     assert doctest.testmod(module).failed == 0
+
+
+def test_the_widths_of_the_readme_are_those_of_the_page() -> None:
+    page = (ROOT / "docs" / "reproduction.md").read_text()
+    readme = (ROOT / "README.md").read_text()
+    for study, row, column in (
+        ("gridworld", "gridworld", 8),
+        ("gridworld_goal", "gridworld with goal", 8),
+        ("recommender", "recommender", 8),
+        ("recommender", "recommender, ratio <= 2 known", 10),
+        ("diabetes", "diabetes", 8),
+        ("diabetes_half_range", "diabetes, behavior farther away", 8),
+    ):
+        table = page.partition(f"<!-- table {study} -->")[2].partition("<!-- end -->")[0]
+        rows = [line.split("|") for line in table.splitlines() if "[" in line]
+        widths = [cells[column].strip() for cells in rows]
+        assert len(widths) == 6
+        assert f"| {row} | {' | '.join(widths)} |\n" in readme

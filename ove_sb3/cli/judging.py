@@ -69,8 +69,7 @@ def evaluate(
 ) -> None:
     """Judge a candidate by a log: its mean, variance and standard deviation, with guarantees.
 
-    Exits with 0 if there is no gate, or if the *guaranteed bounds* satisfy it; with 1 if they do
-    not; with 2 on bad usage or input.
+    Exits with 0 if the *guaranteed bounds* satisfy the gate, if any; else 1, or 2 on bad input.
     """
     result = evaluate_candidate(
         log,

@@ -12,12 +12,22 @@ that is laid before the tested data are looked at. The bound is the last grid po
 one that is not rejected. It exceeds the true mean only if the first grid point at or above the true
 mean, for which the hypothesis is true, is rejected: probability at most a. (A bisection over s
 would need rejection to be monotone in s, which stakes that depend on s do not provide.)
+
+Observations may overlap in time: episodes of several environments that run at once, under a
+behavior that learns from all of them. Then the stake on x_i rests on the observations that were
+complete when i began, not on those before i in the log. Let x_i(t) be the expectation of x_i given
+all that has happened up to time t, if the candidate acted from then on; weighted by the ratios so
+far it is a martingale, and so is 1 + lam (x_i(t) - s) for a stake that was fixed when i began.
+Given the past, what happens next in one environment is independent of the others: the product over
+all of them is a martingale too. Its value when all observations are complete is what p is then; on
+the way p leaves out those still running, so that only its last value counts.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numba
 import numpy as np
@@ -28,6 +38,9 @@ _LANES = 32  # grid points tested side by side
 _RUN = 16  # observations between two looks at the capital
 _LARGEST_LOSS = 0.95  # of the stake's capital in one observation
 _EPOCH_GROWTH = 1.25
+_AIM = 1.25  # what p is to reach where only its last value counts
+_ENOUGH = 1.1  # p from which on no more is staked there
+_LEAST_LEFT = 0.05  # of the observations, for the size of such stakes
 
 
 @dataclass(frozen=True)
@@ -43,10 +56,15 @@ class Schedule:
     blocks: IntArray
     """First observation of every block, and n at the end."""
     epoch_of_block: IntArray
+    stakes_of: IntArray | None = None
+    """Block whose stakes are bet on each observation, -1 for none; None: the one it is in."""
 
     @classmethod
-    def plan(cls, n: int, n_blocks: int) -> Schedule:
-        """Lay out pilot, epochs and about `n_blocks` blocks for n observations."""
+    def plan(cls, n: int, n_blocks: int, overlaps: IntArray | None = None) -> Schedule:
+        """Lay out pilot, epochs and about `n_blocks` blocks for n observations.
+
+        `overlaps` counts the observations that were completed while each was under way.
+        """
         pilot = math.ceil(max(0.02 * n, min(50.0, n / 8)))
         pilot = min(max(pilot, 1), n - 1)
         n_epochs = 1 + max(0, math.ceil(math.log(n / pilot) / math.log(_EPOCH_GROWTH)))
@@ -54,7 +72,12 @@ class Schedule:
         epochs = epochs[epochs < n]
         even = np.linspace(pilot, n, min(n_blocks, n - pilot) + 1).astype(np.int64)
         blocks = np.unique(np.concatenate([epochs, even]))
-        return cls(n, epochs, blocks, np.searchsorted(epochs, blocks[:-1], side="right") - 1)
+        epoch_of_block = np.searchsorted(epochs, blocks[:-1], side="right") - 1
+        stakes_of = None
+        if overlaps is not None and overlaps.any():
+            complete = np.maximum(np.arange(n) - overlaps, 0)
+            stakes_of = np.searchsorted(blocks[:-1], complete, side="right") - 1
+        return cls(n, epochs, blocks, epoch_of_block, stakes_of)
 
 
 @dataclass(frozen=True)
@@ -85,19 +108,31 @@ class Wager:
 
 def last_rejected(wager: Wager, schedule: Schedule, grid: FloatArray, level: float) -> int:
     """Index of the last grid point before the first that is not rejected; -1 if there is none."""
-    return int(
-        _last_rejected(
-            wager.columns,
-            wager.coefficients,
-            wager.constants,
-            wager.floors,
-            wager.spreads,
-            wager.reaches,
-            schedule.blocks,
-            schedule.epoch_of_block,
-            np.ascontiguousarray(grid),
-            level,
-        )
+    if schedule.stakes_of is None:
+        return int(_last_rejected(*_arguments(wager, schedule, grid, level)))
+    accepted = np.flatnonzero(last_capitals(wager, schedule, grid, level) < 1.0)
+    return int(accepted[0]) - 1 if accepted.size else len(grid) - 1
+
+
+def last_capitals(wager: Wager, schedule: Schedule, grid: FloatArray, level: float) -> FloatArray:
+    """Capital of every grid point after all observations; 1 if it is rejected for certain."""
+    assert schedule.stakes_of is not None
+    arguments = (*_arguments(wager, schedule, grid, level), schedule.stakes_of)
+    return np.asarray(_last_capitals(*arguments))
+
+
+def _arguments(wager: Wager, schedule: Schedule, grid: FloatArray, level: float) -> tuple[Any, ...]:
+    return (
+        wager.columns,
+        wager.coefficients,
+        wager.constants,
+        wager.floors,
+        wager.spreads,
+        wager.reaches,
+        schedule.blocks,
+        schedule.epoch_of_block,
+        np.ascontiguousarray(grid),
+        level,
     )
 
 
@@ -184,6 +219,53 @@ def _last_rejected(
             if best[j] < 1.0:
                 return int(first + j - 1)
     return int(grid.shape[0] - 1)
+
+
+@numba.njit(cache=True, nogil=True)
+def _last_capitals(
+    columns: FloatArray,
+    coefficients: FloatArray,
+    constants: FloatArray,
+    floors: FloatArray,
+    spreads: FloatArray,
+    reaches: FloatArray,
+    blocks: IntArray,
+    epoch_of_block: IntArray,
+    grid: FloatArray,
+    level: float,
+    stakes_of: IntArray,
+) -> FloatArray:
+    """The observations may overlap: each is bet on with the stakes it began with."""
+    n, n_points = columns.shape[1], grid.shape[0]
+    capital = np.full(n_points, level)
+    certain = np.zeros(n_points, np.bool_)
+    stakes = np.zeros((blocks.shape[0] - 1, n_points))
+    for block in range(blocks.shape[0] - 1):
+        begin, end = blocks[block], blocks[block + 1]
+        epoch = epoch_of_block[block]
+        spread = max(spreads[epoch], 1e-300) * max(n - begin, _LEAST_LEFT * n)
+        for j in range(n_points):
+            gap = grid[j] - floors[epoch]
+            if gap <= 0.0:
+                certain[j] = True  # no mean can be below the floor
+            if certain[j] or capital[j] >= _ENOUGH:
+                continue
+            stake = math.sqrt(2.0 * math.log(_AIM / max(capital[j], 1e-300)) / spread)
+            if gap > reaches[epoch]:
+                stake *= reaches[epoch] / gap
+            stakes[block, j] = min(stake, _LARGEST_LOSS / gap)
+        for i in range(begin, end):
+            source = stakes_of[i]
+            if source < 0:
+                continue
+            epoch = epoch_of_block[source]
+            x = constants[epoch]
+            for c in range(columns.shape[0]):
+                x += coefficients[epoch, c] * columns[c, i]
+            x = max(x, floors[epoch])  # only rounding can be below the floor
+            for j in range(n_points):
+                capital[j] *= 1.0 + stakes[source, j] * (x - grid[j])
+    return np.where(certain, 1.0, capital)
 
 
 def expected_spread(values: FloatArray, level: float, n: int) -> float:

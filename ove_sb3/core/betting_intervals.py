@@ -95,10 +95,14 @@ class _Past:
 
 
 def variance_upper(
-    stats: TrajectoryStatistics, limits: Limits, level: float, order: IntArray
+    stats: TrajectoryStatistics,
+    limits: Limits,
+    level: float,
+    order: IntArray,
+    overlaps: IntArray | None = None,
 ) -> float:
     """Upper confidence bound on the variance at the given level."""
-    schedule = Schedule.plan(stats.n_trajectories, _MANY_BLOCKS)
+    schedule = Schedule.plan(stats.n_trajectories, _MANY_BLOCKS, overlaps)
     reference = _reference(stats, limits, order, schedule)
     forms = _variance_forms(stats, limits, order, reference)
 
@@ -120,11 +124,12 @@ def mean_lower(
     limits: Limits,
     level: float,
     order: IntArray,
+    overlaps: IntArray | None = None,
     *,
     sign: float = 1.0,
 ) -> float:
     """Lower confidence bound on the mean of ``sign * G`` at the given level."""
-    schedule = Schedule.plan(stats.n_trajectories, _MANY_BLOCKS)
+    schedule = Schedule.plan(stats.n_trajectories, _MANY_BLOCKS, overlaps)
     reference = _reference(stats, limits, order, schedule)
     forms = _mean_forms(stats, limits, order, reference, sign)
 
@@ -141,7 +146,11 @@ def mean_lower(
 
 
 def variance_lower(
-    stats: TrajectoryStatistics, limits: Limits, level: float, order: IntArray
+    stats: TrajectoryStatistics,
+    limits: Limits,
+    level: float,
+    order: IntArray,
+    overlaps: IntArray | None = None,
 ) -> float:
     """Lower confidence bound on the variance at the given level.
 
@@ -149,7 +158,7 @@ def variance_lower(
     mean of at most Var + h^2, so that rejecting s + h^2 rejects a variance of s. The least bound
     over all centres is that of the right one or less.
     """
-    schedule = Schedule.plan(stats.n_trajectories, _FEW_BLOCKS)
+    schedule = Schedule.plan(stats.n_trajectories, _FEW_BLOCKS, overlaps)
     reference = _reference(stats, limits, order, schedule)
     form = _whole_form(stats, limits, order, reference)
     past = _Past(form.columns, schedule)

@@ -52,6 +52,12 @@ class CrossfitColumns:
     n_folds: int
 
 
+def crossfit_mean(stats: TrajectoryStatistics) -> float:
+    """Estimate the mean of the return; unbiased, and shifted as all returns are."""
+    columns = crossfit_columns(stats)
+    return float(np.mean(columns.first + columns.centre))
+
+
 def crossfit_variance(stats: TrajectoryStatistics) -> float:
     """Estimate the variance of the return; unbiased, unchanged by a shift of all returns."""
     columns = crossfit_columns(stats)

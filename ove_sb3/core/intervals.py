@@ -235,7 +235,8 @@ def _interval(
         _check_bounded(stats, limits)
         order = np.arange(len(stats)) if adaptive else generator.permutation(len(stats))
         if method == "betting":
-            bounds = _betting_bounds(quantity, stats, limits, tails, order)
+            overlaps = stats.overlaps if adaptive else None
+            bounds = _betting_bounds(quantity, stats, limits, tails, order, overlaps)
         else:
             name = check_choice(mean_bound or "thomas", "mean_bound", MEAN_BOUNDS)
             bounds = _paper_bounds(quantity, stats, limits, tails, order, name)
@@ -247,7 +248,7 @@ def _interval(
         upper=max(lower, upper),
         delta=delta,
         guaranteed=guaranteed,
-        assumptions=_assumptions(method, limits, adaptive, guaranteed),
+        assumptions=_assumptions(method, limits, adaptive, stats.overlaps, guaranteed),
         quantity=quantity,
         method=method,
         side=side,
@@ -262,18 +263,19 @@ def _betting_bounds(
     limits: Limits,
     tails: tuple[float, float],
     order: IntArray,
+    overlaps: IntArray | None,
 ) -> tuple[float, float]:
     lower, upper = -math.inf, math.inf
     if quantity == "variance":
         if tails[0] > 0.0:
-            lower = variance_lower(stats, limits, tails[0], order)
+            lower = variance_lower(stats, limits, tails[0], order, overlaps)
         if tails[1] > 0.0:
-            upper = variance_upper(stats, limits, tails[1], order)
+            upper = variance_upper(stats, limits, tails[1], order, overlaps)
     else:
         if tails[0] > 0.0:
-            lower = mean_lower(stats, limits, tails[0], order)
+            lower = mean_lower(stats, limits, tails[0], order, overlaps)
         if tails[1] > 0.0:
-            upper = -mean_lower(stats, limits, tails[1], order, sign=-1.0)
+            upper = -mean_lower(stats, limits, tails[1], order, overlaps, sign=-1.0)
     return lower, upper
 
 
@@ -336,9 +338,16 @@ def _check_bounded(stats: TrajectoryStatistics, limits: Limits) -> None:
     )
 
 
-def _assumptions(method: str, limits: Limits, adaptive: bool, guaranteed: bool) -> tuple[str, ...]:
-    if adaptive:
-        sampling = "trajectories are in the order of logging, each behavior fixed before its own"
+def _assumptions(
+    method: str, limits: Limits, adaptive: bool, overlaps: IntArray | None, guaranteed: bool
+) -> tuple[str, ...]:
+    if adaptive and overlaps is not None:
+        sampling = (
+            "trajectories are in the order in which they ended, as many of them while another was "
+            "under way as `overlaps` says"
+        )
+    elif adaptive:
+        sampling = "trajectories are in the order of logging, each begun when the last had ended"
     else:
         sampling = "trajectories are independent"
     base = (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 
@@ -52,6 +52,10 @@ class Interval:
     def informative(self) -> bool:
         """Whether the interval says more than the trivial range."""
         return self.lower > self.trivial[0] or self.upper < self.trivial[1]
+
+    def approximate(self, reason: str) -> Interval:
+        """The same bounds without the guarantee, which rests on what `reason` says as well."""
+        return replace(self, guaranteed=False, assumptions=(*self.assumptions, reason))
 
     def __contains__(self, value: object) -> bool:
         return isinstance(value, (int, float)) and self.lower <= value <= self.upper

@@ -34,6 +34,7 @@ from .step_kernel import LARGEST_LOG_WEIGHT, accumulate
 from .validation import (
     FloatArray,
     IntArray,
+    as_counts,
     as_float_vector,
     as_lengths,
     check_integer,
@@ -72,6 +73,9 @@ class TrajectoryStatistics:
         Largest logged per-step log-ratio.
     n_steps, n_zero_ratios : int
         Number of logged steps, and of those whose ratio is exactly 0.
+    overlaps : ndarray of int64, (n,), or None
+        How many other trajectories ended while each was under way; None if they followed one
+        another. Of interest only if the behavior changed in the light of what was logged.
     """
 
     weights: FloatArray = field(repr=False)
@@ -90,6 +94,7 @@ class TrajectoryStatistics:
     max_log_ratio: float
     n_steps: int
     n_zero_ratios: int
+    overlaps: IntArray | None = field(default=None, repr=False)
 
     @property
     def n_trajectories(self) -> int:
@@ -148,7 +153,16 @@ class TrajectoryStatistics:
             max_log_ratio=max(part.max_log_ratio for part in parts),
             n_steps=sum(part.n_steps for part in parts),
             n_zero_ratios=sum(part.n_zero_ratios for part in parts),
+            overlaps=_join_overlaps(parts),
         )
+
+
+def _join_overlaps(parts: Sequence[TrajectoryStatistics]) -> IntArray | None:
+    if all(part.overlaps is None for part in parts):
+        return None
+    return np.concatenate(
+        [np.zeros(len(p), np.int64) if p.overlaps is None else p.overlaps for p in parts]
+    )
 
 
 _COLUMNS = tuple(f.name for f in fields(TrajectoryStatistics))[:7]
@@ -170,6 +184,7 @@ def trajectory_statistics(
     *,
     gamma: float,
     horizon: int | None = None,
+    overlaps: object = None,
 ) -> TrajectoryStatistics:
     """Reduce logged steps to the statistics that all estimators and intervals use.
 
@@ -191,6 +206,9 @@ def trajectory_statistics(
         Largest number of steps an episode can have. None: not known, and the longest logged
         episode is not taken for it. Guaranteed intervals then need ``gamma < 1`` (the return is
         bounded all the same) or a ``return_range``.
+    overlaps : array_like of int, (n,), optional
+        For episodes of several environments that ran at once under a behavior that learned: in
+        the order in which they ended, how many others ended while each was under way.
 
     Returns
     -------
@@ -206,7 +224,9 @@ def trajectory_statistics(
     >>> stats.weights, stats.returns
     (array([1. , 1.5]), array([1., 2.]))
     """
-    return shard_statistics(log_ratios, rewards, lengths, gamma=gamma, horizon=horizon, fewest=2)
+    return shard_statistics(
+        log_ratios, rewards, lengths, gamma=gamma, horizon=horizon, overlaps=overlaps, fewest=2
+    )
 
 
 def shard_statistics(
@@ -216,6 +236,7 @@ def shard_statistics(
     *,
     gamma: float,
     horizon: int | None = None,
+    overlaps: object = None,
     fewest: int = 1,
 ) -> TrajectoryStatistics:
     """The same for a part of the trajectories, to be joined by `concatenate`: one is enough."""
@@ -233,6 +254,9 @@ def shard_statistics(
                 f"{int(episode_lengths.argmax())} has {longest} steps."
             )
     n = episode_lengths.size
+    if overlaps is not None:
+        counts = as_counts(overlaps, "overlaps", n)
+        overlaps = counts if counts.any() else None
     starts = np.concatenate([[0], np.cumsum(episode_lengths)[:-1]])
     discounts = gamma ** np.arange(longest, dtype=np.float64)
     annuities = np.concatenate([[0.0], np.cumsum(discounts)])
@@ -302,6 +326,7 @@ def shard_statistics(
         max_log_ratio=float(log_ratio.max()),
         n_steps=int(log_ratios.size),
         n_zero_ratios=int(zeros.sum()),
+        overlaps=overlaps,
     )
 
 

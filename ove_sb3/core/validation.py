@@ -58,6 +58,22 @@ def as_lengths(values: object, n_steps: int, fewest: int = 2) -> IntArray:
     return lengths
 
 
+def as_counts(values: object, name: str, n: int) -> IntArray:
+    """Return `values` as `n` integers of at least 0."""
+    array = _as_vector(values, name)
+    if array.dtype.kind not in "iu" or array.size != n:
+        raise InvalidInputError(
+            f"`{name}` must hold {n} integers, one per trajectory, got {array.size} of dtype "
+            f"{array.dtype}."
+        )
+    if (low := np.flatnonzero(array < 0)).size:
+        raise InvalidInputError(
+            f"`{name}` must be at least 0, got {array[low[0]]} at episode {low[0]} ({low.size} of "
+            f"{n} entries)."
+        )
+    return np.ascontiguousarray(array, dtype=np.int64)
+
+
 def check_same_size(first: FloatArray, second: FloatArray, names: tuple[str, str]) -> None:
     """Refuse two flat step arrays of different size."""
     if first.size != second.size:

@@ -5,7 +5,7 @@
 ``action``                the executed action
 ``log_prob``, ``reward``  float64
 ``done``                  0 within an episode; at its last step 1 terminated, 2 truncated, 3 both,
-                          4 neither
+                          4 neither, plus 8 times the number of episodes that ended meanwhile
 ``action_mask``           valid choices, where masks are logged
 ``final_observation``     at the last step of an episode, where logged; null elsewhere
 ========================  =======================================================================
@@ -25,15 +25,16 @@ from numpy.typing import NDArray
 from .trajectories import Trajectories
 
 Arrays = dict[str, NDArray[Any]]
-_NEITHER = 4
+_NEITHER, _ONE_MORE = 4, 8
 
 
 def to_batch(data: Trajectories) -> pa.RecordBatch:
     """All steps of `data`, which must hold at least one episode."""
     ends = np.cumsum(data.lengths) - 1
-    done = np.zeros(data.n_steps, dtype=np.uint8)
-    how = data.terminated + 2 * data.truncated.astype(np.uint8)
-    done[ends] = np.where(how == 0, _NEITHER, how)
+    done = np.zeros(data.n_steps, dtype=np.int32)
+    how = data.terminated + 2 * data.truncated.astype(np.int32)
+    overlaps = 0 if data.overlaps is None else data.overlaps
+    done[ends] = np.where(how == 0, _NEITHER, how) + _ONE_MORE * overlaps
     columns: Arrays = _named("observation", data.observations)
     columns["action"] = data.actions
     columns["log_prob"], columns["reward"] = data.log_probs, data.rewards
@@ -63,6 +64,7 @@ def to_trajectories(arrays: Arrays, metadata: Any) -> Trajectories:
     ends = np.flatnonzero(arrays["done"])
     how = arrays["done"][ends]
     lengths = np.diff(np.concatenate([[-1], ends]))
+    overlaps = how.astype(np.int64) // _ONE_MORE
     return Trajectories(
         observations=_unnamed("observation", arrays),
         actions=arrays["action"],
@@ -73,6 +75,7 @@ def to_trajectories(arrays: Arrays, metadata: Any) -> Trajectories:
         truncated=(how & 2).astype(np.bool_),
         action_masks=arrays.get("action_mask"),
         final_observations=_unnamed("final_observation", arrays),
+        overlaps=overlaps if overlaps.any() else None,
         metadata=metadata,
     )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
 LOG_PROB = "log_prob"
 MASK = "action_mask"
+OVERLAPS = "overlaps"  # of a log whose behavior learned, the same number at every step
 
 
 def to_pandas(data: Trajectories) -> pd.DataFrame:
@@ -70,8 +72,9 @@ def to_minari(data: Trajectories, dataset_id: str, **details: Any) -> MinariData
     -------
     MinariDataset
         The behavior's log-probability is the per-step info ``"log_prob"``, masks are
-        ``"action_mask"``. Infos hold one entry more than there are steps, as Minari stores one
-        for the reset: the entry of step t belongs to the action of step t, the last is a filler.
+        ``"action_mask"``; ``"overlaps"`` marks a log whose behavior learned. Infos hold one entry
+        more than there are steps, as Minari stores one for the reset: the entry of step t belongs
+        to the action of step t, the last is a filler.
     """
     minari = _import_minari()
     if data.final_observations is None:
@@ -91,6 +94,9 @@ def to_minari(data: Trajectories, dataset_id: str, **details: Any) -> MinariData
         if episode.action_masks is not None:
             infos[MASK] = _padded(episode.action_masks)
         n = episode.n_steps
+        if episode.metadata.adaptive:
+            together = 0 if episode.overlaps is None else episode.overlaps[0]
+            infos[OVERLAPS] = np.full(n + 1, together, dtype=np.int64)
         ends = np.arange(n) == n - 1
         buffers.append(
             minari.data_collector.EpisodeBuffer(
@@ -147,6 +153,7 @@ def from_minari(dataset: MinariDataset | str) -> Trajectories:
             )
         observations, final = _split_last(episode.observations, n)
         masks = infos.get(MASK)
+        together = infos.get(OVERLAPS)
         parts.append(
             Trajectories.from_arrays(
                 observations=observations,
@@ -158,7 +165,8 @@ def from_minari(dataset: MinariDataset | str) -> Trajectories:
                 truncated=[bool(episode.truncations[-1])],
                 action_masks=None if masks is None else np.asarray(masks, dtype=np.bool_)[:n],
                 final_observations=final,
-                metadata=metadata,
+                overlaps=None if together is None else np.asarray(together, np.int64)[:1],
+                metadata=replace(metadata, adaptive=together is not None),
             )
         )
     return Trajectories.concat(parts)

@@ -32,6 +32,9 @@ class Metadata:
         The behavior depended on earlier episodes, as in the log of a training run.
     reward_range : (float, float) or None
         Smallest and largest reward the environment can give, where known beforehand.
+    n_envs : int or None
+        Environments that a wrapper logged at the same time, each perhaps left in the middle of an
+        episode. None where the number of episodes was fixed in advance, as by `collect`.
     behavior : str or None
         Name of the behavior policy's class.
     fingerprint : str or None
@@ -47,12 +50,15 @@ class Metadata:
     seed: int | None = None
     adaptive: bool = False
     reward_range: tuple[float, float] | None = None
+    n_envs: int | None = None
     behavior: str | None = None
     fingerprint: str | None = None
 
     def __post_init__(self) -> None:
         if self.horizon is not None:
             object.__setattr__(self, "horizon", check_integer(self.horizon, "horizon", 1))
+        if self.n_envs is not None:
+            object.__setattr__(self, "n_envs", check_integer(self.n_envs, "n_envs", 1))
         if self.reward_range is not None:
             pair = check_range(self.reward_range, "reward_range")
             object.__setattr__(self, "reward_range", pair)
@@ -75,7 +81,7 @@ class Metadata:
 
 
 def merge(parts: Sequence[Metadata]) -> Metadata:
-    """Metadata of logs joined together: what all agree on, adaptive if any is."""
+    """Metadata of logs joined together: what all agree on, and the worst of what they warn of."""
     first = parts[0]
     for part in parts[1:]:
         for name in ("observation_space", "action_space"):
@@ -93,6 +99,7 @@ def merge(parts: Sequence[Metadata]) -> Metadata:
     }
     agreed["versions"] = agreed["versions"] or {}
     agreed["adaptive"] = any(part.adaptive for part in parts)
+    agreed["n_envs"] = max((part.n_envs for part in parts if part.n_envs), default=None)
     return Metadata(**agreed)
 
 

@@ -11,7 +11,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ove_sb3.core.errors import InvalidInputError
-from ove_sb3.core.validation import FloatArray, IntArray, as_float_vector, as_generator, check_real
+from ove_sb3.core.validation import (
+    FloatArray,
+    IntArray,
+    as_counts,
+    as_float_vector,
+    as_generator,
+    check_real,
+)
 
 from .metadata import Metadata, merge
 
@@ -47,6 +54,9 @@ class Trajectories:
         Which choices were valid, for policies that are masked.
     final_observations : ndarray, (n, ...), dict of such, or None
         What the environment showed after the last action of every episode.
+    overlaps : ndarray of int64, (n,), or None
+        In a log of several environments: how many other episodes ended while each was under way;
+        None if episodes followed one another.
     metadata : Metadata
     """
 
@@ -59,6 +69,7 @@ class Trajectories:
     truncated: NDArray[np.bool_]
     action_masks: NDArray[np.bool_] | None = None
     final_observations: Observations | None = None
+    overlaps: IntArray | None = None
     metadata: Metadata = field(default_factory=Metadata)
 
     def __post_init__(self) -> None:
@@ -79,6 +90,8 @@ class Trajectories:
             name = "final_observations"
             rows = _check_rows(self.final_observations, name, self.lengths.size, "episode")
             put(self, name, rows)
+        if self.overlaps is not None:
+            put(self, "overlaps", as_counts(self.overlaps, "overlaps", self.lengths.size))
         self._check_values()
         for name in _ARRAYS:
             put(self, name, _map(_read_only, getattr(self, name)))
@@ -128,6 +141,7 @@ class Trajectories:
         truncated: ArrayLike | None = None,
         action_masks: ArrayLike | None = None,
         final_observations: Observations | None = None,
+        overlaps: ArrayLike | None = None,
         metadata: Metadata | Mapping[str, Any] | None = None,
     ) -> Trajectories:
         """Trajectories from flat arrays of any origin.
@@ -158,6 +172,7 @@ class Trajectories:
             truncated=cut,
             action_masks=None if action_masks is None else np.asarray(action_masks),
             final_observations=final_observations,
+            overlaps=None if overlaps is None else np.asarray(overlaps),
             metadata=metadata,
         )
 
@@ -208,7 +223,7 @@ class Trajectories:
         else:
             steps = np.arange(int(lengths.sum())) + np.repeat(shift, lengths)
         by_step = ("observations", "actions", "log_probs", "rewards", "action_masks")
-        by_episode = ("lengths", "terminated", "truncated", "final_observations")
+        by_episode = ("lengths", "terminated", "truncated", "final_observations", "overlaps")
         rows: dict[str, Any] = dict.fromkeys(by_step, steps) | dict.fromkeys(by_episode, chosen)
         picked = {
             name: _map(lambda array, at=at: array[at], getattr(self, name))  # type: ignore[misc]
@@ -243,6 +258,13 @@ class Trajectories:
                         "probability of an action: log them in every part."
                     )
                 parts = [replace(part, final_observations=None) for part in parts]
+        if len({part.overlaps is None for part in parts}) == 2:
+            parts = [
+                replace(part, overlaps=np.zeros(len(part), np.int64))
+                if part.overlaps is None
+                else part
+                for part in parts
+            ]
         joined = {name: _concatenate([getattr(part, name) for part in parts]) for name in _ARRAYS}
         return cls(**joined, metadata=merge([part.metadata for part in parts]))
 
@@ -294,6 +316,7 @@ _ARRAYS = (
     "truncated",
     "action_masks",
     "final_observations",
+    "overlaps",
 )
 
 

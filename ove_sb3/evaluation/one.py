@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ove_sb3.core.approximate import mean_statistic
 from ove_sb3.core.diagnostics import diagnose
 from ove_sb3.core.errors import SupportWarning
 from ove_sb3.core.estimators import estimate_mean, estimate_variance, warn_if_blind
@@ -29,6 +28,7 @@ from .result import Evaluation
 from .settings import Settings, resolve_settings, versions
 
 _FEWEST_FOR_BOOTSTRAP = 4
+_MANY_MISSING = 0.01  # of the episodes, unfinished when logging stopped
 
 
 def evaluate(
@@ -169,8 +169,7 @@ def assess(
         warnings.simplefilter("ignore", SupportWarning)  # the result's own warnings say it
         mean_intervals = _intervals("mean", stats, settings)
         variance_intervals = _intervals("variance", stats, settings)
-        enough = len(stats) >= _FEWEST_FOR_BOOTSTRAP
-        mean = mean_statistic(stats, "crossfit").value if enough else estimate_mean(stats)
+        mean = estimate_mean(stats, estimator="crossfit")
         variance = estimate_variance(stats)
         halve = episodes_to_halve(
             stats,
@@ -194,7 +193,7 @@ def assess(
             *diagnostics.warnings,
             *_further_warnings(settings, mean, variance, mean_intervals, variance_intervals),
         ),
-        mean_estimator="crossfit" if enough else "pdis",
+        mean_estimator="crossfit",
         variance_estimator="crossfit",
         candidate=label,
         behavior=metadata.behavior,
@@ -256,6 +255,14 @@ def _further_warnings(
         found.append(
             "the behavior changed while the log was written: episodes are taken in the order of "
             "logging, and the bootstrap, which needs independent episodes, is left out."
+        )
+    n = mean_intervals["guaranteed"].n_trajectories
+    if settings.n_envs is not None and settings.n_envs >= _MANY_MISSING * n:
+        missing = f"{settings.n_envs} episode{'s' * (settings.n_envs > 1)}"
+        found.append(
+            f"up to {missing} that had not ended when logging stopped may be missing, "
+            f"{settings.n_envs / (n + settings.n_envs):.0%} of all, and long ones more often than "
+            "short ones. Log more, or fix the number of episodes in advance (ove_sb3.collect)."
         )
     if variance < 0.0:
         found.append(

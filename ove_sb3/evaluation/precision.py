@@ -53,4 +53,5 @@ def _part(stats: TrajectoryStatistics, chosen: IntArray) -> TrajectoryStatistics
         pdis_ones=stats.pdis_ones[chosen],
         cdis_ones=stats.cdis_ones[chosen],
         cdis_cross=stats.cdis_cross[chosen],
+        overlaps=None if stats.overlaps is None else stats.overlaps[chosen],
     )

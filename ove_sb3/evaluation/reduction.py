@@ -182,6 +182,7 @@ def reduce_blocks(task: Task, job: Job) -> Iterator[Block]:
                     chunk.lengths,
                     gamma=job.gamma,
                     horizon=job.horizon,
+                    overlaps=chunk.overlaps,
                 )
                 block.stats.append(stats)
                 block.doubts.append(doubt)

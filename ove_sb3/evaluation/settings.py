@@ -31,6 +31,8 @@ class Settings:
         Mean and variance hold together.
     adaptive : bool
         The behavior changed while the log was written.
+    n_envs
+        See `Metadata`.
     seed : int
         Seed of shuffling and resampling.
     """
@@ -44,6 +46,7 @@ class Settings:
     delta: float
     simultaneous: bool
     adaptive: bool
+    n_envs: int | None
     seed: int
 
     @property
@@ -118,6 +121,7 @@ def resolve_settings(
         delta=check_real(delta, "delta", 0.0, 1.0, closed=False),
         simultaneous=bool(simultaneous),
         adaptive=metadata.adaptive,
+        n_envs=metadata.n_envs,
         seed=_seed(rng),
     )
 

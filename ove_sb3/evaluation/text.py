@@ -24,7 +24,7 @@ def bounds(interval: Interval | None) -> str:
 
 def count(value: float) -> str:
     """A number of episodes that need not be whole."""
-    return f"{value:.3g}" if value < 1000 else f"{value:.0f}"
+    return f"{value:.3g}" if value < 100 else f"{value:.0f}"
 
 
 def percent(delta: float) -> str:

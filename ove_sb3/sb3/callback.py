@@ -16,6 +16,7 @@ from ove_sb3.core.errors import DependenceWarning, InvalidInputError, OveWarning
 from ove_sb3.core.validation import check_choice, check_integer, check_real
 from ove_sb3.data.trajectories import Trajectories
 
+from .gate import check_gate
 from .isolation import untouched
 from .log_source import Data, LogSource
 from .look import Look, Question, delta_of_look, look_at
@@ -144,7 +145,7 @@ class OffPolicyVarianceCallback(EventCallback):
         self.eval_freq = check_integer(eval_freq, "eval_freq", 1)
         self.delta = check_real(delta, "delta", 0.0, 1.0, closed=False)
         self.looks = check_choice(looks, "looks", ("spend", "each"))
-        self.max_variance, self.min_mean = _check_gate(max_variance, min_mean, reward_range)
+        self.max_variance, self.min_mean = check_gate(max_variance, min_mean, reward_range)
         self.gamma = None if gamma is None else check_real(gamma, "gamma", 0.0, 1.0)
         if independent is not None and not isinstance(independent, bool):
             raise InvalidInputError(
@@ -369,69 +370,3 @@ class OffPolicyVarianceCallback(EventCallback):
                 folder / "best_model_vecnormalize.pkl", lambda path: normalizer.save(str(path))
             )
         write_whole(folder / "best_model.zip", self.model.save)
-
-
-class StopTrainingOnSafeVariance(BaseCallback):
-    """Stops training once the guaranteed bounds of a look satisfy the gate.
-
-    Use it as `callback_after_eval` of an `OffPolicyVarianceCallback`.
-
-    Parameters
-    ----------
-    max_variance, min_mean : float, optional
-        The gate; by default that of the parent. A bound that is not guaranteed never satisfies it.
-    verbose : int
-        1: say so when training is stopped.
-    """
-
-    def __init__(
-        self,
-        max_variance: float | None = None,
-        min_mean: float | None = None,
-        verbose: int = 0,
-    ) -> None:
-        super().__init__(verbose=verbose)
-        self.max_variance, self.min_mean = _check_gate(max_variance, min_mean, None)
-
-    def _init_callback(self) -> None:
-        parent = self.parent
-        if not isinstance(parent, OffPolicyVarianceCallback):
-            raise InvalidInputError(
-                "`StopTrainingOnSafeVariance` must be a child of OffPolicyVarianceCallback, got "
-                f"{type(parent).__name__} as its parent. Pass it as callback_after_eval."
-            )
-        if (self.max_variance, self.min_mean) == (None, None):
-            self.max_variance, self.min_mean = parent.max_variance, parent.min_mean
-        if (self.max_variance, self.min_mean) == (None, None):
-            raise InvalidInputError(
-                "`max_variance` or `min_mean` must be given, here or to the parent, got None. "
-                "Without a gate training would stop at the first look."
-            )
-
-    def _on_step(self) -> bool:
-        look = getattr(self.parent, "last_look", None)
-        if look is None or not look.satisfies(self.max_variance, self.min_mean):
-            return True
-        if self.verbose >= 1:
-            print(
-                f"Stopping training at num_timesteps={look.timesteps}: guaranteed mean of at least "
-                f"{look.mean_interval.lower:.4g} and variance of at most "
-                f"{look.variance_interval.upper:.4g}"
-            )
-        return False
-
-
-def _check_gate(
-    max_variance: float | None, min_mean: float | None, reward_range: object
-) -> tuple[float | None, float | None]:
-    inf = float("inf")
-    if max_variance is not None:
-        max_variance = check_real(max_variance, "max_variance", 0.0, inf)
-    if min_mean is not None:
-        min_mean = check_real(min_mean, "min_mean", -inf, inf)
-    if isinstance(reward_range, str) and (max_variance, min_mean) != (None, None):
-        raise InvalidInputError(
-            f"`reward_range` must be stated for a gate, got {reward_range!r}: bounds that rest on "
-            "the range of the data are not guaranteed and would never satisfy it."
-        )
-    return max_variance, min_mean

@@ -17,12 +17,13 @@ from typing_extensions import override
 from ove_sb3.core.errors import InvalidInputError, UnsupportedPolicyError
 
 from .distributions import ActionDistribution
-from .laws import ActorCriticLaw, GreedyLaw, Law, Masks, SquashedActorLaw
+from .laws import NOTHING, ActorCriticLaw, Given, GreedyLaw, Law, Masks, SquashedActorLaw
 from .networks import Observation, check_observations
 from .noise import GaussianNoise
 from .noisy_actor import NoisyActorLaw
 from .recurrent import RecurrentLaw
 
+_LIBRARIES = ("stable_baselines3.", "sb3_contrib.")
 _REGISTER = "Register its law with `ove_sb3.register_policy`."
 
 
@@ -108,7 +109,7 @@ def action_distribution(
         raise InvalidInputError(
             f"`episode_start` must have one entry per observation, {n}, got shape {starts.shape}."
         )
-    found = law.distribution(batch, action_masks=masks, state=state, episode_start=starts)
+    found = law.distribution(batch, Given(masks, state, starts))
     return found.deterministic() if deterministic else found
 
 
@@ -152,20 +153,13 @@ class RegisteredLaw(Law):
         self.observation_space, self.action_space = model.observation_space, model.action_space
 
     @override
-    def distribution(
-        self,
-        observations: Observation,
-        *,
-        action_masks: Masks | None = None,
-        state: Any = None,
-        episode_start: NDArray[np.bool_] | None = None,
-    ) -> ActionDistribution:
+    def distribution(self, observations: Observation, given: Given = NOTHING) -> ActionDistribution:
         return self.function(
             self.model,
             observations,
-            action_masks=action_masks,
-            state=state,
-            episode_start=episode_start,
+            action_masks=given.action_masks,
+            state=given.state,
+            episode_start=given.episode_start,
         )
 
     @override
@@ -182,6 +176,18 @@ def _refuse_overrides(cls: type, known: type, acting: tuple[str, ...]) -> None:
             )
 
 
+def _refuse_own(part: Any, names: tuple[str, ...], acting: tuple[str, ...]) -> None:
+    """Refuse a part of a model that is not of a class of these names, or acts unlike it."""
+    for cls in type(part).__mro__:
+        if cls.__name__ in names and cls.__module__.startswith(_LIBRARIES):
+            _refuse_overrides(type(part), cls, acting)
+            return
+    raise UnsupportedPolicyError(
+        f"`model` must act through the class {' or '.join(names)} of stable-baselines3, got "
+        f"{type(part).__qualname__}. {_REGISTER}"
+    )
+
+
 def _of_policy(model: Any, normalizer: VecNormalize | None) -> Law:
     policy = model.policy
     for cls in type(policy).__mro__:
@@ -195,9 +201,9 @@ def _of_dqn(model: Any, normalizer: VecNormalize | None) -> Law:
 
 
 def _value_network(policy: Any) -> Any:
+    _refuse_own(policy, ("DQNPolicy", "QRDQNPolicy"), _POLICY)
     network = policy.q_net if hasattr(policy, "q_net") else policy.quantile_net
-    base = next(cls for cls in type(network).__mro__ if cls.__name__ in _VALUE_NETWORKS)
-    _refuse_overrides(type(network), base, ("forward", "_predict"))
+    _refuse_own(network, ("QNetwork", "QuantileNetwork"), _NETWORK)
     return network
 
 
@@ -213,8 +219,7 @@ def _of_sac(model: Any, normalizer: VecNormalize | None) -> Law:
 
 def _of_squashed(policy: Any, normalizer: VecNormalize | None) -> Law:
     actor = policy.actor
-    base = next(cls for cls in type(actor).__mro__ if cls.__name__ == "Actor")
-    _refuse_overrides(type(actor), base, ("forward", "_predict", "get_action_dist_params"))
+    _refuse_own(actor, ("Actor",), (*_NETWORK, "get_action_dist_params"))
     return SquashedActorLaw(policy, actor, normalizer)
 
 
@@ -225,6 +230,8 @@ def _of_td3(model: Any, normalizer: VecNormalize | None) -> Law:
             "and its actions have no density. Set model.action_noise = NormalActionNoise(...), "
             "also to evaluate it as a candidate."
         )
+    _refuse_own(model.policy, ("TD3Policy",), _POLICY)
+    _refuse_own(model.policy.actor, ("Actor",), _NETWORK)
     return NoisyActorLaw(model.policy, GaussianNoise(model.action_noise), normalizer)
 
 
@@ -258,9 +265,9 @@ class _Known(NamedTuple):
 
 
 _MODEL = ("predict", "_sample_action")
-_POLICY = ("predict", "_predict", "forward")
+_POLICY = ("predict", "_predict", "forward", "obs_to_tensor", "scale_action", "unscale_action")
+_NETWORK = ("forward", "_predict", "extract_features")
 _ACTOR_CRITIC = (*_POLICY, "get_distribution", "_get_action_dist_from_latent", "extract_features")
-_VALUE_NETWORKS = ("QNetwork", "QuantileNetwork")
 _EPSILON = "Pass the model, or ove_sb3.EpsilonGreedy(policy, epsilon)."
 # By name, so that sb3-contrib is needed only by those who use it.
 _KNOWN: dict[str, _Known] = {

@@ -106,7 +106,9 @@ class Categorical(ActionDistribution):
         rows = self._rows(actions)
         index = _integers(rows - start if start else rows, self.log_p.shape[1], start)
         # Flat indices into the array as `log_softmax` lays it out: half the time of pairs.
-        return np.asarray(self.log_p.T.ravel()[index * len(index) + np.arange(len(index))])
+        flat = index * len(index)
+        flat += np.arange(len(index))
+        return self.log_p.T.ravel().take(flat)
 
     @override
     def cells(self, actions: ArrayLike) -> tuple[FloatArray, IntArray]:
@@ -214,7 +216,8 @@ def log_softmax(logits: NDArray[Any], mask: NDArray[np.bool_] | None = None) -> 
     if mask is not None:
         values[~mask.T] = -np.inf
     values -= values.max(axis=0)
-    values -= np.log(np.exp(values).sum(axis=0))
+    total = np.exp(values).sum(axis=0)
+    values -= np.log(total, out=total)
     return values.T
 
 
@@ -244,9 +247,10 @@ def _choose(log_p: FloatArray, rng: np.random.Generator) -> IntArray:
 
 
 def _integers(values: NDArray[Any], n_choices: int, start: int) -> IntArray:
-    index = values.astype(np.int64)
+    index = values.astype(np.int64, copy=False)
     exact = values.dtype.kind in "iu"
-    if exact and index.size and index.min() >= 0 and index.max() < n_choices:
+    # Read without a sign, negative numbers are large: one pass for both ends.
+    if exact and index.size and index.view(np.uint64).max() < n_choices:
         return index
     if (bad := (index != values) | (index < 0) | (index >= n_choices)).any():
         first = int(np.flatnonzero(bad)[0])

@@ -25,7 +25,7 @@ from ove_sb3.core.validation import FloatArray
 from .box_distributions import BoxBounds, NoisyUniform
 from .dispatch import law_of
 from .distributions import ActionDistribution
-from .laws import ActorCriticLaw, GreedyLaw, Law, Masks
+from .laws import ActorCriticLaw, Given, GreedyLaw, Law, Masks
 from .networks import Observation
 from .noise import GaussianNoise
 from .noisy_actor import NoisyActorLaw
@@ -85,9 +85,8 @@ class Drawing:
             law = self._warm_up()
         else:
             self._check_noise_matrix()
-            law = self.law.distribution(
-                observations, action_masks=masks, state=self._before(), episode_start=self._start
-            )
+            given = Given(masks, self._before(), self._start)
+            law = self.law.distribution(observations, given)
         found = law.log_prob(actions)
         if not learning:
             self._refuse_noiseless(observations, actions)
@@ -115,7 +114,14 @@ class Drawing:
         for _ in range(_DEEPEST):
             if frame is None:
                 return None
-            if frame.f_code.co_name == "collect_rollouts":
+            name = frame.f_code.co_name
+            if name == "evaluate_candidates" and frame.f_locals.get("self") is self.model:
+                raise UnsupportedPolicyError(
+                    "`model` must not be ARS while it learns: it tries other weights than its own, "
+                    "without any chance in its actions, so that they have no probability to log. "
+                    "Log it after training, with ove_sb3.collect."
+                )
+            if name == "collect_rollouts":
                 # Reading the locals is slow: once for every rollout.
                 if id(frame) != self._rollout and frame.f_locals.get("self") is self.model:
                     self._rollout = id(frame)

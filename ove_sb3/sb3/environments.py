@@ -91,39 +91,36 @@ def metadata_of(
     *,
     seed: int | None = None,
     reward_range: tuple[float, float] | None = None,
+    n_envs: int | None = None,
     behavior: str | None = None,
     fingerprint: str | None = None,
 ) -> Metadata:
     """What a log of `venv` carries besides its numbers."""
-    return _metadata(venv, _spec(venv), seed, reward_range, behavior, fingerprint)
+    return Metadata(
+        **_known(venv, _spec(venv)),
+        seed=seed,
+        reward_range=reward_range,
+        n_envs=n_envs,
+        behavior=behavior,
+        fingerprint=fingerprint,
+    )
 
 
 def metadata_of_env(
     env: gym.Env[Any, Any], *, reward_range: tuple[float, float] | None = None
 ) -> Metadata:
     """What a log of a single environment carries besides its numbers."""
-    return _metadata(env, env.spec, None, reward_range, None, None)
+    return Metadata(**_known(env, env.spec), reward_range=reward_range, n_envs=1)
 
 
-def _metadata(
-    env: Any,
-    spec: Any,
-    seed: int | None,
-    reward_range: tuple[float, float] | None,
-    behavior: str | None,
-    fingerprint: str | None,
-) -> Metadata:
-    return Metadata(
-        env_id=getattr(spec, "id", None),
-        horizon=getattr(spec, "max_episode_steps", None),
-        observation_space=describe_space(env.observation_space),
-        action_space=describe_space(env.action_space),
-        versions=versions(),
-        seed=seed,
-        reward_range=reward_range,
-        behavior=behavior,
-        fingerprint=fingerprint,
-    )
+def _known(env: Any, spec: Any) -> dict[str, Any]:
+    return {
+        "env_id": getattr(spec, "id", None),
+        "horizon": getattr(spec, "max_episode_steps", None),
+        "observation_space": describe_space(env.observation_space),
+        "action_space": describe_space(env.action_space),
+        "versions": versions(),
+    }
 
 
 def _spec(venv: VecEnv) -> Any:

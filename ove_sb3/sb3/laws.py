@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -17,6 +17,7 @@ from gymnasium import spaces
 from numpy.typing import NDArray
 from stable_baselines3.common import distributions as sb3
 from stable_baselines3.common.policies import BasePolicy
+from stable_baselines3.common.torch_layers import MlpExtractor
 from stable_baselines3.common.vec_env import VecNormalize
 from typing_extensions import override
 
@@ -34,12 +35,33 @@ from .distributions import (
 from .networks import (
     Observation,
     ObservationReader,
-    SmallBatchMlp,
+    PlainMlp,
     evaluation_mode,
     to_float64,
 )
 
 Masks = NDArray[np.bool_]
+
+
+class Given(NamedTuple):
+    """What the law of an action may depend on besides the observation.
+
+    Attributes
+    ----------
+    action_masks : ndarray of bool, (n, n_choices), optional
+        For policies that are masked.
+    state : object, optional
+        For policies with memory, the `state` of the previous distribution.
+    episode_start : ndarray of bool, (n,), optional
+        Where the memory starts afresh.
+    """
+
+    action_masks: Masks | None = None
+    state: Any = None
+    episode_start: NDArray[np.bool_] | None = None
+
+
+NOTHING = Given()
 
 
 class Law(ABC):
@@ -60,14 +82,7 @@ class Law(ABC):
     recurrent: bool = False
 
     @abstractmethod
-    def distribution(
-        self,
-        observations: Observation,
-        *,
-        action_masks: Masks | None = None,
-        state: Any = None,
-        episode_start: NDArray[np.bool_] | None = None,
-    ) -> ActionDistribution:
+    def distribution(self, observations: Observation, given: Given = NOTHING) -> ActionDistribution:
         """The law of the action for each of n observations, given with a batch dimension."""
 
     @abstractmethod
@@ -79,7 +94,7 @@ class Law(ABC):
     ) -> ActionDistribution:
         """The laws of all steps of whole episodes."""
         del lengths
-        return self.distribution(observations, action_masks=action_masks)
+        return self.distribution(observations, Given(action_masks))
 
     def fingerprint(self) -> str | None:
         """Digest of `identity`: two laws that share it are the same law."""
@@ -131,13 +146,14 @@ class ActorCriticLaw(NetworkLaw):
         extractor = policy.pi_features_extractor
         super().__init__(policy, policy, extractor, normalizer)
         self.masked = type(policy.action_dist).__name__.startswith("Maskable")
-        self._small: SmallBatchMlp | None = None
-        net = policy.mlp_extractor.policy_net
-        if self.reader.plain and not isinstance(
-            policy.action_dist, sb3.StateDependentNoiseDistribution
-        ):
-            self._small = SmallBatchMlp.of(net, policy.action_net)
         kind = type(policy.action_dist)
+        self._mlp: PlainMlp | None = None
+        if (
+            self.reader.plain
+            and type(policy.mlp_extractor) is MlpExtractor
+            and kind is not sb3.StateDependentNoiseDistribution
+        ):
+            self._mlp = PlainMlp.of(policy.mlp_extractor.policy_net, policy.action_net)
         if kind not in _HEADS and kind.__name__ not in _MASKABLE_HEADS:
             raise UnsupportedPolicyError(
                 f"`model` must use a distribution of stable-baselines3, got {kind.__qualname__}. "
@@ -145,21 +161,14 @@ class ActorCriticLaw(NetworkLaw):
             )
 
     @override
-    def distribution(
-        self,
-        observations: Observation,
-        *,
-        action_masks: Masks | None = None,
-        state: Any = None,
-        episode_start: NDArray[np.bool_] | None = None,
-    ) -> ActionDistribution:
+    def distribution(self, observations: Observation, given: Given = NOTHING) -> ActionDistribution:
         policy: Any = self.policy
-        small = self._small
-        if small is not None and len(observations) <= small.largest_batch:
-            return self._family(small(self.reader.flat_features(observations)), action_masks)
+        if self._mlp is not None:
+            output = self._mlp(self.reader.flat_features(observations))
+            return self._family(output, given.action_masks)
         with evaluation_mode(self._modules):
             features = self.reader.features(observations)
-            return self._head(policy.mlp_extractor.forward_actor(features), action_masks)
+            return self._head(policy.mlp_extractor.forward_actor(features), given.action_masks)
 
     def _head(self, latent: torch.Tensor, action_masks: Masks | None) -> ActionDistribution:
         policy: Any = self.policy
@@ -284,14 +293,7 @@ class GreedyLaw(NetworkLaw):
         return 0.0 if self.model is None else float(self.model.exploration_rate)
 
     @override
-    def distribution(
-        self,
-        observations: Observation,
-        *,
-        action_masks: Masks | None = None,
-        state: Any = None,
-        episode_start: NDArray[np.bool_] | None = None,
-    ) -> ActionDistribution:
+    def distribution(self, observations: Observation, given: Given = NOTHING) -> ActionDistribution:
         values = self.values(observations)
         log_p = epsilon_greedy(values.argmax(axis=1), values.shape[1], self.epsilon)
         return Categorical(log_p, self.action_space)  # type: ignore[arg-type]
@@ -319,14 +321,7 @@ class SquashedActorLaw(NetworkLaw):
         self.actor = actor
 
     @override
-    def distribution(
-        self,
-        observations: Observation,
-        *,
-        action_masks: Masks | None = None,
-        state: Any = None,
-        episode_start: NDArray[np.bool_] | None = None,
-    ) -> ActionDistribution:
+    def distribution(self, observations: Observation, given: Given = NOTHING) -> ActionDistribution:
         actor = self.actor
         with evaluation_mode(self._modules):
             latent = actor.latent_pi(self.reader.features(observations))

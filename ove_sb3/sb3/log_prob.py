@@ -112,6 +112,7 @@ def log_prob(
         if mass is None or counts is None:
             mass, counts = laws.cells(acted[steps])
             unseen = np.flatnonzero((counts == 0) & (mass > _NOTABLE))
+        del laws, rows  # their memory is used again, while it is in the cache
     if mass is not None and unseen.size:
         _warn_if_uncovered(law, mass, unseen, acted)
     return found

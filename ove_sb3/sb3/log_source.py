@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from os import PathLike
-from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
-import numpy as np
 from stable_baselines3.common.vec_env import VecEnvWrapper
 
 from ove_sb3.core.errors import EmptyLogError, InvalidInputError, StorageError
@@ -79,12 +77,7 @@ class LogSource:
         """Whether this is what `logger` writes."""
         if callable(self.data):
             return getattr(self.data, "__self__", None) is logger
-        recorder = logger._log.recorder
-        if isinstance(self.data, Trajectories):
-            rewards = self.data.rewards
-            return any(np.shares_memory(rewards, part.rewards) for part in recorder._memory)
-        written = recorder.path
-        return written is not None and Path(written).resolve() == Path(self.data).resolve()
+        return logger.has_logged(self.data)
 
     def may_be_own(self, data: Trajectories | None, model: Any) -> bool:
         """Whether `model` may have learned from this log, last read as `data`.

@@ -103,7 +103,12 @@ class Question:
         """The statistics of `data` for these log-ratios, (n_steps,)."""
         horizon = data.metadata.horizon if self.horizon is None else self.horizon
         return trajectory_statistics(
-            log_ratios, data.rewards, data.lengths, gamma=self.gamma, horizon=horizon
+            log_ratios,
+            data.rewards,
+            data.lengths,
+            gamma=self.gamma,
+            horizon=horizon,
+            overlaps=data.overlaps,
         )
 
     def intervals(
@@ -166,7 +171,8 @@ def look_at(
     log_ratios = log_prob(model, data, deterministic=question.deterministic) - data.log_probs
     try:
         stats = question.statistics(data, log_ratios)
-        mean, variance = estimate_mean(stats), estimate_variance(stats)
+        mean = estimate_mean(stats, estimator="crossfit")
+        variance = estimate_variance(stats)
         intervals = question.intervals(data, stats, delta)
         diagnostics = diagnose(stats, *intervals)
         ess, worries = diagnostics.effective_sample_size, diagnostics.warnings
@@ -183,11 +189,7 @@ def look_at(
             stacklevel=2,
         )
     if void:
-        first, second = (
-            replace(each, guaranteed=False, assumptions=(*each.assumptions, VOID))
-            for each in intervals
-        )
-        intervals = (first, second)
+        intervals = (intervals[0].approximate(VOID), intervals[1].approximate(VOID))
     returns = data.returns(question.gamma)
     return Look(
         number=number,

@@ -73,14 +73,15 @@ class ObservationReader:
         return np.asarray(observations, dtype=np.float32).reshape(len(observations), -1)
 
 
-class SmallBatchMlp:
-    """A stack of Linear, Tanh and ReLU layers in numpy, for batches of a few observations.
+class PlainMlp:
+    """A stack of Linear, Tanh and ReLU layers, evaluated without the detours of `torch.nn`.
 
-    At that size calling the layers of torch costs several times the arithmetic. The weights are
-    torch's own memory, so that updates are seen at once.
+    A few observations go through numpy, because calling torch costs several times the arithmetic
+    then; more of them through torch, with activations in place. The weights are torch's own memory,
+    so that updates are seen at once.
     """
 
-    largest_batch = 32
+    small_batch = 32
 
     def __init__(self, layers: list[torch.nn.Module]) -> None:
         self._layers = layers
@@ -89,23 +90,40 @@ class SmallBatchMlp:
         self._views: list[tuple[NDArray[Any], NDArray[Any]]] = []
 
     @classmethod
-    def of(cls, *modules: torch.nn.Module) -> SmallBatchMlp | None:
+    def of(cls, *modules: torch.nn.Module) -> PlainMlp | None:
         """The stack of these modules, or None if they are of another kind."""
         layers: list[torch.nn.Module] = []
         for module in modules:
-            layers.extend(module if isinstance(module, torch.nn.Sequential) else [module])
+            layers.extend(module if type(module) is torch.nn.Sequential else [module])
         known = all(
-            type(layer) in (torch.nn.Linear, torch.nn.Tanh, torch.nn.ReLU) for layer in layers
+            type(layer) in (torch.nn.Linear, torch.nn.Tanh, torch.nn.ReLU)
+            and not layer._forward_hooks
+            and not layer._forward_pre_hooks
+            for layer in layers
         )
         on_cpu = all(
             layer.weight.device.type == "cpu" and layer.bias is not None
             for layer in layers
             if isinstance(layer, torch.nn.Linear)
         )
-        return cls(layers) if known and on_cpu else None
+        starts_linear = bool(layers) and isinstance(layers[0], torch.nn.Linear)
+        return cls(layers) if known and on_cpu and starts_linear else None
 
-    def __call__(self, x: NDArray[Any]) -> NDArray[Any]:
+    def __call__(self, x: NDArray[np.float32]) -> NDArray[Any]:
         """Outputs of the stack for a batch, (n, outputs)."""
+        return self._by_numpy(x) if len(x) <= self.small_batch else self._by_torch(x)
+
+    def _by_torch(self, x: NDArray[np.float32]) -> NDArray[Any]:
+        with torch.no_grad():
+            values = torch.as_tensor(np.require(x, requirements="W"))
+            for layer in self._layers:
+                if isinstance(layer, torch.nn.Linear):  # gives a tensor of its own
+                    values = torch.nn.functional.linear(values, layer.weight, layer.bias)
+                else:
+                    values = values.tanh_() if isinstance(layer, torch.nn.Tanh) else values.relu_()
+            return values.numpy()
+
+    def _by_numpy(self, x: NDArray[np.float32]) -> NDArray[Any]:
         addresses = [layer.weight.data_ptr() for layer in self._linear]
         if addresses != self._addresses:
             self._views = [

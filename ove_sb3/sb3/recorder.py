@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from os import PathLike
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -58,6 +59,7 @@ class Recorder:
         self.metadata = metadata
         self.path = path
         self.n_episodes = 0
+        self._several = n_envs > 1
         self._writer = (
             None if path is None else EpisodeWriter(path, metadata, flush_every=flush_every)
         )
@@ -65,12 +67,14 @@ class Recorder:
         self._steps: list[tuple[Step, FloatArray]] = []
         self._trimmed = 0  # steps dropped from the front of the list
         self._begin = np.zeros(n_envs, dtype=np.int64)
+        self._ended_before = np.zeros(n_envs, dtype=np.int64)  # the episode under way began
 
     def restart(self) -> None:
         """The environments were reset: unfinished episodes are not logged."""
         self._trimmed += len(self._steps)
         self._steps.clear()
         self._begin[:] = self._trimmed
+        self._ended_before[:] = self.n_episodes
 
     def add(self, step: Step, rewards: FloatArray, dones: NDArray[np.bool_], infos: Any) -> None:
         """Take over one step with its outcome."""
@@ -78,9 +82,11 @@ class Recorder:
         if not dones.any():
             return
         now = self._trimmed + len(self._steps)
-        for i in np.flatnonzero(dones):
+        ended = np.flatnonzero(dones)
+        for i in ended:
             self._finish(int(i), infos[i])
-            self._begin[i] = now
+        self._begin[ended] = now
+        self._ended_before[ended] = self.n_episodes
         spare = int(self._begin.min()) - self._trimmed
         if spare > _TRIM or spare == len(self._steps):
             del self._steps[:spare]
@@ -108,6 +114,7 @@ class Recorder:
             if first.masks is None
             else np.stack([step.masks[i] for step, _ in steps if step.masks is not None]),
             final_observations=_single(final),
+            overlaps=np.array([self.n_episodes - self._ended_before[i]]) if self._several else None,
             metadata=self.metadata,
         )
         self.n_episodes += 1
@@ -124,6 +131,12 @@ class Recorder:
     def name_behavior(self, name: str) -> None:
         """Note the class of the model that acts."""
         self.metadata = replace(self.metadata, behavior=name)
+
+    def holds(self, data: Trajectories | str | PathLike[str]) -> bool:
+        """Whether `data` are episodes kept here in memory, or the directory written to."""
+        if isinstance(data, Trajectories):
+            return any(np.shares_memory(data.rewards, part.rewards) for part in self._memory)
+        return self.path is not None and Path(self.path).resolve() == Path(data).resolve()
 
     def flush(self) -> None:
         """Write all whole episodes to disk."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -14,7 +13,7 @@ from typing_extensions import override
 from ove_sb3.core.errors import InvalidInputError, UnsupportedPolicyError
 
 from .distributions import ActionDistribution
-from .laws import ActorCriticLaw, Masks
+from .laws import NOTHING, ActorCriticLaw, Given, Masks
 from .networks import Observation, evaluation_mode
 
 
@@ -33,23 +32,16 @@ class RecurrentLaw(ActorCriticLaw):
             )
 
     @override
-    def distribution(
-        self,
-        observations: Observation,
-        *,
-        action_masks: Masks | None = None,
-        state: Any = None,
-        episode_start: NDArray[np.bool_] | None = None,
-    ) -> ActionDistribution:
+    def distribution(self, observations: Observation, given: Given = NOTHING) -> ActionDistribution:
         policy: Any = self.policy
         with evaluation_mode(self._modules):
             features = self.reader.features(observations)
             n = len(features)
-            starts = np.zeros(n) if episode_start is None else np.asarray(episode_start)
-            carried = self._state(state, n)
+            starts = np.zeros(n) if given.episode_start is None else given.episode_start
+            carried = self._state(given.state, n)
             start = torch.as_tensor(starts, dtype=torch.float32, device=policy.device)
             latent, after = policy._process_sequence(features, carried, start, policy.lstm_actor)
-            law = self._head(policy.mlp_extractor.forward_actor(latent), action_masks)
+            law = self._head(policy.mlp_extractor.forward_actor(latent), given.action_masks)
         law.state = (after[0].cpu().numpy(), after[1].cpu().numpy())
         return law
 
@@ -88,6 +80,7 @@ class RecurrentLaw(ActorCriticLaw):
 
 def rows_of(observations: Observation, at: Any) -> Observation:
     """The rows `at` of an array, or of every array of a dict."""
-    if isinstance(observations, Mapping):
-        return {key: array[at] for key, array in observations.items()}
-    return np.asarray(observations[at])
+    if isinstance(observations, np.ndarray):
+        rows: NDArray[Any] = observations[at]
+        return rows
+    return {key: array[at] for key, array in observations.items()}

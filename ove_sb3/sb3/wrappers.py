@@ -81,7 +81,25 @@ class _Log:
         self.observations = copy_rows(observations)
 
 
-class VecLogActionProbability(VecEnvWrapper):
+class _Logger:
+    """What both wrappers offer of their log."""
+
+    _log: _Log
+
+    def trajectories(self) -> Trajectories:
+        """All episodes that have ended so far (with a `path`: all in the directory)."""
+        return self._log.recorder.trajectories()
+
+    def has_logged(self, data: Trajectories | str | PathLike[str]) -> bool:
+        """Whether `data` is this log, or the directory it is written to."""
+        return self._log.recorder.holds(data)
+
+    def flush(self) -> None:
+        """Write all whole episodes to disk now."""
+        self._log.recorder.flush()
+
+
+class VecLogActionProbability(_Logger, VecEnvWrapper):
     """Logs what a model does in a vectorised environment, with the probability of every action.
 
     Put it outermost; `learn` and loops of your own stay as they are, and training is bit for bit
@@ -132,7 +150,7 @@ class VecLogActionProbability(VecEnvWrapper):
     ) -> None:
         super().__init__(venv)
         original, self._normalizer = split_normalizer(venv)
-        metadata = metadata_of(original, reward_range=reward_range)
+        metadata = metadata_of(original, reward_range=reward_range, n_envs=venv.num_envs)
         self._log = _Log(venv.num_envs, metadata, path, flush_every)
         self._masks: NDArray[np.bool_] | None = None
         if model is not None:
@@ -141,14 +159,6 @@ class VecLogActionProbability(VecEnvWrapper):
     def set_model(self, model: Any) -> None:
         """Name the model that acts."""
         self._log.follow(model, self._normalizer)
-
-    def trajectories(self) -> Trajectories:
-        """All episodes that have ended so far (with a `path`: all in the directory)."""
-        return self._log.recorder.trajectories()
-
-    def flush(self) -> None:
-        """Write all whole episodes to disk now."""
-        self._log.recorder.flush()
 
     def reset(self) -> VecEnvObs:
         """Reset all environments; unfinished episodes are not logged."""
@@ -201,6 +211,7 @@ class VecLogActionProbability(VecEnvWrapper):
 
 
 class LogActionProbability(
+    _Logger,
     gym.Wrapper[Any, Any, Any, Any],
     gym.utils.RecordConstructorArgs,
 ):
@@ -269,14 +280,6 @@ class LogActionProbability(
     def set_model(self, model: Any) -> None:
         """Name the model that acts."""
         self._log.follow(model, None)
-
-    def trajectories(self) -> Trajectories:
-        """All episodes that have ended so far (with a `path`: all in the directory)."""
-        return self._log.recorder.trajectories()
-
-    def flush(self) -> None:
-        """Write all whole episodes to disk now."""
-        self._log.recorder.flush()
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None

@@ -160,7 +160,7 @@ def test_other_refusals(stats: ove.TrajectoryStatistics) -> None:
     with pytest.raises(ove.InvalidInputError, match="`estimator` must be one of 'crossfit'"):
         ove.estimate_variance(stats, estimator="best")
     with pytest.raises(ove.InvalidInputError, match="`estimator` must be one of 'pdis'"):
-        ove.estimate_mean(stats, estimator="crossfit")
+        ove.estimate_mean(stats, estimator="cdis")
     with pytest.raises(ove.InvalidInputError, match="`mean_square` applies to"):
         ove.estimate_variance(stats, mean_square="u")
     with pytest.raises(ove.InvalidInputError, match="`mean_square` must be one of"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -39,11 +40,31 @@ def test_minari(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     assert dataset.total_steps == data.n_steps
     back = ove.from_minari("test/toy-v0")
     same(data, back)
+    assert not back.metadata.adaptive
     assert back.metadata.action_space == data.metadata.action_space
     with pytest.raises(ove.InvalidInputError, match="final observations"):
         ove.to_minari(some(2, kind="scalar"), "test/none-v0")
     with pytest.raises(ove.InvalidInputError, match="spaces in the metadata"):
         ove.to_minari(some(2), "test/none-v0")
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning:minari")
+@pytest.mark.parametrize("overlaps", [None, [0, 1, 2, 0, 1, 3]])
+def test_minari_keeps_that_the_behavior_learned(
+    overlaps: list[int] | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path))
+    data = ove.collect(ove.UniformPolicy(toys().action_space), toys(early=0.2), 6, seed=0)
+    learned = replace(
+        data,
+        metadata=replace(data.metadata, adaptive=True),
+        overlaps=None if overlaps is None else np.array(overlaps),
+    )
+    ove.to_minari(learned, "test/toy-v0")
+    back = ove.from_minari("test/toy-v0")
+    assert back.metadata.adaptive
+    assert back.overlaps is not None
+    assert back.overlaps.tolist() == (overlaps or [0] * 6)
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning:minari")

@@ -24,6 +24,7 @@ FIELDS = (
     "truncated",
     "action_masks",
     "final_observations",
+    "overlaps",
 )
 
 
@@ -52,6 +53,7 @@ def some(n: int = 7, *, kind: str = "vector", seed: int = 0, **metadata: Any) ->
         truncated=rng.random(n) < 0.5,
         action_masks=rng.random((steps, 4)) < 0.5 if kind == "dict" else None,
         final_observations=observe(n) if kind != "scalar" else None,
+        overlaps=rng.integers(1, 4, n) if kind == "dict" else None,
         metadata=metadata,
     )
 

@@ -75,6 +75,14 @@ def test_split_and_concat() -> None:
     joined = ove.Trajectories.concat([one, two]).metadata
     assert joined.adaptive
     assert joined.env_id is None
+    assert joined.n_envs is None
+    together = ove.Trajectories.concat(
+        [ove.Trajectories.from_arrays(**arrays(overlaps=k)) for k in ([0, 1], None, [2, 0])]
+    )
+    assert together.overlaps is not None
+    assert together.overlaps.tolist() == [0, 1, 0, 0, 2, 0]
+    parts = [one, some(2, n_envs=3), some(2, n_envs=2)]
+    assert ove.Trajectories.concat(parts).metadata.n_envs == 3
     a, b = ({"type": "Discrete", "n": n, "start": 0} for n in (2, 3))
     with pytest.raises(ove.InvalidInputError, match="share the observation space"):
         ove.Trajectories.concat([some(2, observation_space=a), some(2, observation_space=b)])
@@ -97,6 +105,8 @@ def test_split_and_concat() -> None:
         ({"metadata": {"horizon": 0}}, "`horizon` must be an integer of at least 1"),
         ({"metadata": {"reward_range": (1, 0)}}, "low <= high"),
         ({"metadata": {"adaptive": "no"}}, "`adaptive` must be True or False"),
+        ({"overlaps": [0, -1]}, "`overlaps` must be at least 0"),
+        ({"overlaps": [0]}, "`overlaps` must hold 2 integers"),
         (
             {
                 "log_probs": [0.5, 0, 0, 0, 0],

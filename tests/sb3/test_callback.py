@@ -76,7 +76,7 @@ def test_a_look_is_what_the_core_says_about_the_model_at_that_moment() -> None:
     )
     delta = 0.1 * 6 / (math.pi * 3) ** 2 / 2  # the third look, half of it for each quantity
     assert look.number == 3
-    assert look.mean == ove.estimate_mean(stats)
+    assert look.mean == ove.estimate_mean(stats, estimator="crossfit")
     assert look.variance == ove.estimate_variance(stats)
     for found, function in (
         (look.mean_interval, ove.mean_interval),
@@ -305,7 +305,7 @@ def test_normalised_observations_are_followed_and_saved(tmp_path: Path) -> None:
         horizon=HORIZON,
     )
     assert callback.last_look is not None
-    assert callback.last_look.mean == ove.estimate_mean(stats)
+    assert callback.last_look.mean == ove.estimate_mean(stats, estimator="crossfit")
     restored = VecNormalize.load(
         str(tmp_path / "best_model_vecnormalize.pkl"), DummyVecEnv([_Boxed])
     )

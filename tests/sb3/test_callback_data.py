@@ -145,6 +145,15 @@ def test_a_log_of_learning_by_others_is_adaptive_but_fair() -> None:
         assert "order of logging" in callback.last_look.mean_interval.assumptions[0]
 
 
+def test_episodes_that_ran_together_while_others_learned_are_heeded() -> None:
+    data = adaptive("DQN")
+    callback = watch(replace(data, overlaps=np.ones(len(data), dtype=int)))
+    small_ppo().learn(32, callback=callback)
+    assert all(callback.evaluations["guaranteed"])
+    assert callback.last_look is not None
+    assert "under way" in callback.last_look.variance_interval.assumptions[0]
+
+
 def test_the_caller_may_know_that_the_model_depends_on_the_log() -> None:
     callback = watch(independent=False)
     with pytest.warns(ove.DependenceWarning):

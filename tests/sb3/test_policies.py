@@ -11,7 +11,8 @@ from stable_baselines3.common.evaluation import evaluate_policy
 
 import ove_sb3 as ove
 
-from .toys import ACTIONS, check_law, make_model, near, ou_noise, toys
+from .law_checks import check_law
+from .toys import ACTIONS, make_model, near, ou_noise, toys
 
 ONE = np.zeros((1, 3), np.float32)
 
@@ -32,13 +33,9 @@ def policies(space: str) -> dict[str, Any]:
 def test_draws_follow_the_law(space: str) -> None:
     for name, policy in policies(space).items():
         policy._rng = np.random.default_rng(1)
-        draws, _ = policy.predict(np.repeat(ONE, 20_000, axis=0))
-
-        def log_prob(actions: Any, policy: Any = policy) -> Any:
-            observations = np.repeat(ONE, len(actions), axis=0)
-            return ove.action_distribution(policy, observations).log_prob(actions)
-
-        check_law(ACTIONS[space], log_prob, draws)
+        observations = np.repeat(ONE, 20_000, axis=0)
+        draws, _ = policy.predict(observations)
+        check_law(ove.action_distribution(policy, observations), draws)
         data = ove.collect(policy, toys(3, actions=space), 6, seed=0)
         assert (ove.log_prob(policy, data) == data.log_probs).all(), name
 

@@ -10,15 +10,19 @@ import pytest
 import torch
 from gymnasium import spaces
 from sb3_contrib import ARS
-from stable_baselines3 import DQN, PPO
+from stable_baselines3 import DDPG, DQN, PPO, TD3
 from stable_baselines3.common.noise import ActionNoise, NormalActionNoise
 from stable_baselines3.common.policies import ActorCriticPolicy
+from stable_baselines3.dqn import policies as dqn
+from stable_baselines3.sac import policies as sac
+from stable_baselines3.td3 import policies as td3
 
 import ove_sb3 as ove
 
 from .toys import Toy, make_model, normal_noise, ou_noise, repeat, toys
 
 OBSERVATIONS = np.zeros((3, 3), np.float32)
+SMALL: dict[str, Any] = {"device": "cpu", "buffer_size": 10}
 Unsupported = ove.UnsupportedPolicyError
 
 
@@ -122,6 +126,67 @@ def test_classes_that_act_by_themselves() -> None:
 
     with pytest.raises(Unsupported, match="overrides `predict`"):
         law(Lazy("MlpPolicy", toys(), device="cpu", buffer_size=10))
+
+
+def test_networks_that_act_by_themselves() -> None:
+    """Also if they bear the name of the class they replace."""
+
+    def of_td3(name: str, method: str) -> type:
+        return type(name, (td3.Actor,), {method: lambda self, *args: torch.zeros(1, 2)})
+
+    for name in ("Own", "Actor"):
+        for method in ("forward", "extract_features"):
+
+            class OwnActor(td3.TD3Policy):
+                actor_class = of_td3(name, method)
+
+                def make_actor(self, features_extractor: Any = None) -> Any:
+                    options = self._update_features_extractor(self.actor_kwargs, features_extractor)
+                    return self.actor_class(**options)
+
+            for cls in (TD3, DDPG):
+                model = cls(OwnActor, toys(actions="box"), action_noise=normal_noise(), **SMALL)
+                with pytest.raises(Unsupported, match=rf"overrides `{method}`.*register_policy"):
+                    law(model)
+
+    class OwnPolicy(td3.TD3Policy):
+        def _predict(self, observation: Any, deterministic: bool = False) -> torch.Tensor:
+            return -super()._predict(observation, deterministic)
+
+    model = TD3(OwnPolicy, toys(actions="box"), action_noise=normal_noise(), **SMALL)
+    with pytest.raises(Unsupported, match=r"TD3Policy does, .*OwnPolicy overrides `_predict`"):
+        law(model)
+    model = make_model("TD3-box")
+    model.policy.actor = torch.nn.Linear(3, 2)
+    with pytest.raises(
+        Unsupported, match="through the class Actor of stable-baselines3, got Linear"
+    ):
+        law(model)
+
+    class QNetwork(dqn.QNetwork):
+        def forward(self, obs: Any) -> torch.Tensor:
+            return -super().forward(obs)
+
+    class OwnValues(dqn.DQNPolicy):
+        def make_q_net(self) -> dqn.QNetwork:
+            return QNetwork(**self._update_features_extractor(self.net_args)).to(self.device)
+
+    class Greedier(dqn.DQNPolicy):
+        def _predict(self, obs: Any, deterministic: bool = True) -> torch.Tensor:
+            return torch.zeros(len(obs), dtype=torch.int64)
+
+    for policy, name in ((OwnValues, "forward"), (Greedier, "_predict")):
+        with pytest.raises(Unsupported, match=f"overrides `{name}`"):
+            law(DQN(policy, toys(), **SMALL))
+
+    class Actor(sac.Actor):
+        def forward(self, obs: Any, deterministic: bool = False) -> torch.Tensor:
+            return super().forward(obs, True)
+
+    model = make_model("SAC-box")
+    model.policy.actor.__class__ = Actor
+    with pytest.raises(Unsupported, match="overrides `forward`"):
+        law(model)
 
 
 def test_registration() -> None:

@@ -16,7 +16,7 @@ from stable_baselines3.common.vec_env import DummyVecEnv, VecNormalize
 
 import ove_sb3 as ove
 
-from .toys import CASES, Toy, make_model
+from .toys import CASES, Toy, make_model, toys
 
 
 def play(env: Any, model: Any, n: int, **options: Any) -> None:
@@ -82,6 +82,7 @@ def test_a_changed_model_makes_the_log_adaptive() -> None:
     data = env.trajectories()
     assert data.metadata.adaptive
     assert data.metadata.fingerprint is None
+    assert data.metadata.n_envs == 1
 
 
 @pytest.mark.filterwarnings("ignore:.*The environment.*is different from the unwrapped version.*")
@@ -130,3 +131,31 @@ def test_under_vec_normalize() -> None:
     model.learn(100, callback=Watch())
     np.testing.assert_allclose(env.trajectories().log_probs, np.concatenate(logged), atol=1e-5)
     assert np.abs(np.asarray(env.trajectories().observations)).max() > 1.5
+
+
+@pytest.mark.parametrize("n_envs", [1, 3])
+def test_episodes_that_end_while_another_is_under_way_are_counted(n_envs: int) -> None:
+    model = make_model("PPO-discrete")
+    venv = ove.VecLogActionProbability(toys(n_envs, early=0.2), model)
+    observations = venv.reset()
+    begun = [0] * n_envs
+    ended: list[tuple[int, int]] = []
+    for now in range(1, 101):
+        if now == 50:  # a reset in between ends nothing
+            observations = venv.reset()
+            begun = [now - 1] * n_envs
+        actions, _ = model.predict(observations)
+        observations, _, dones, _ = venv.step(actions)
+        for i in np.flatnonzero(dones):
+            ended.append((begun[i], now))
+            begun[i] = now
+    data = venv.trajectories()
+    assert data.metadata.n_envs == n_envs
+    counts = [sum(end > begin for _, end in ended[:k]) for k, (begin, _) in enumerate(ended)]
+    if n_envs == 1:
+        assert data.overlaps is None
+        assert set(counts) == {0}
+    else:
+        assert data.overlaps is not None
+        assert data.overlaps.tolist() == counts
+        assert max(counts) > 2

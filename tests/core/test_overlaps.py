@@ -1,0 +1,182 @@
+"""Episodes that run at once under a behavior that learns from all of them: exact expectations.
+
+Two environments, three rounds of episodes of two steps. In the first step both act by a coin. What
+environment 0 does in the second depends on the first action in environment 1, and the other way
+round: the behavior has learned. All outcomes are enumerated, so that the expected capital of a test
+of the true mean is known to rounding error; it must not exceed what was put in.
+"""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+import ove_sb3 as ove
+from ove_sb3.core import betting_intervals
+from ove_sb3.core.betting import Schedule, Wager, last_capitals
+from ove_sb3.core.limits import resolve_limits
+from ove_sb3.core.validation import FloatArray
+
+LEVEL = 0.2
+ROUNDS = 3
+PI_FIRST, PI_SECOND = 0.7, 0.4  # the candidate's probabilities of action 1
+REWARD = np.array([[0.0, 1.0], [0.0, 0.5]])  # of each step and action
+
+
+def second_step(other: int, learned: bool) -> float:
+    """The behavior's probability of action 1 in the second step."""
+    if not learned:
+        return 0.5
+    return 0.9 if other else 0.1
+
+
+def outcomes(learned: bool) -> list[tuple[float, FloatArray, FloatArray]]:
+    """Probability, log-ratios (2, 2) and rewards (2, 2) of every outcome of one round."""
+    found = []
+    for actions in itertools.product((0, 1), repeat=4):
+        first, second = actions[:2], actions[2:]
+        beta = np.empty((2, 2))
+        pi = np.empty((2, 2))
+        for env in (0, 1):
+            one = second_step(first[1 - env], learned)
+            beta[env] = 0.5, one if second[env] else 1.0 - one
+            pi[env, 0] = PI_FIRST if first[env] else 1.0 - PI_FIRST
+            pi[env, 1] = PI_SECOND if second[env] else 1.0 - PI_SECOND
+        rewards = np.array([[REWARD[0, first[e]], REWARD[1, second[e]]] for e in (0, 1)])
+        found.append((float(beta.prod()), np.log(pi / beta), rewards))
+    return found
+
+
+def moments() -> tuple[float, float]:
+    first, second = REWARD[0, 1], REWARD[1, 1]
+    mean = PI_FIRST * first + PI_SECOND * second
+    variance = PI_FIRST * (1 - PI_FIRST) * first**2 + PI_SECOND * (1 - PI_SECOND) * second**2
+    return mean, variance
+
+
+def expected_capital(
+    quantity: str, *, learned: bool, heeded: bool, monkeypatch: pytest.MonkeyPatch
+) -> float:
+    """E[capital] of the test of the true value, heeding what overlaps or taking it for a queue."""
+    mean, variance = moments()
+
+    bets: list[tuple[Wager, Schedule]] = []
+
+    def note(wager: Wager, schedule: Schedule, grid: FloatArray, level: float) -> int:
+        del grid, level
+        bets.append((wager, schedule))
+        return -1
+
+    monkeypatch.setattr(betting_intervals, "last_rejected", note)
+    rounds = outcomes(learned)
+    total = 0.0
+    for chosen in itertools.product(range(len(rounds)), repeat=ROUNDS):
+        probability = float(np.prod([rounds[k][0] for k in chosen]))
+        stats = ove.trajectory_statistics(
+            np.concatenate([rounds[k][1].ravel() for k in chosen]),
+            np.concatenate([rounds[k][2].ravel() for k in chosen]),
+            np.full(2 * ROUNDS, 2),
+            gamma=1.0,
+            horizon=2,
+            overlaps=[0, 1] * ROUNDS,
+        )
+        place_bet(stats, quantity)
+        pilot = slice(0, bets[-1][1].epochs[0])
+        weights, returns = stats.weights[pilot], stats.returns[pilot]
+        reference = np.sum(weights * returns) / weights.sum()
+        point = -variance if quantity == "variance" else mean - reference
+        total += probability * capital(*bets[-1], heeded, point)
+    return total
+
+
+def place_bet(stats: ove.TrajectoryStatistics, quantity: str) -> None:
+    options: Any = dict.fromkeys(("return_range", "max_ratio", "max_weight"))
+    limits = resolve_limits(stats, reward_range=(0.0, 1.0), **options)
+    order = np.arange(len(stats))
+    if quantity == "variance":
+        betting_intervals.variance_upper(stats, limits, LEVEL, order, stats.overlaps)
+    else:
+        betting_intervals.mean_lower(stats, limits, LEVEL, order, stats.overlaps)
+
+
+def capital(wager: Wager, schedule: Schedule, heeded: bool, point: float) -> float:
+    if not heeded:
+        order = np.arange(schedule.n)
+        in_block = np.searchsorted(schedule.blocks[:-1], order, side="right") - 1
+        schedule = replace(schedule, stakes_of=in_block)
+    return float(last_capitals(wager, schedule, np.array([point]), LEVEL)[0])
+
+
+@pytest.mark.parametrize("quantity", ["mean", "variance"])
+def test_the_expected_capital_never_exceeds_the_stake(
+    quantity: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    value = expected_capital(quantity, learned=True, heeded=True, monkeypatch=monkeypatch)
+    assert value <= LEVEL * (1 + 1e-12)
+
+
+def test_taking_overlapping_episodes_for_a_queue_would_be_wrong(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    value = expected_capital("mean", learned=True, heeded=False, monkeypatch=monkeypatch)
+    assert value > LEVEL * 1.001
+    value = expected_capital("mean", learned=False, heeded=False, monkeypatch=monkeypatch)
+    assert value <= LEVEL * (1 + 1e-12)
+
+
+def test_overlaps_cost_little_and_are_said_aloud() -> None:
+    rng = np.random.default_rng(0)
+    actions = rng.random((1000, 6)) < 0.5
+    stats = ove.trajectory_statistics(
+        np.log(np.where(actions, 1.4, 0.6).ravel()),
+        np.asarray(rng.random((1000, 6)) < np.where(actions, 0.7, 0.3), float).ravel(),
+        np.full(1000, 6),
+        gamma=1.0,
+        horizon=6,
+    )
+    together = replace(stats, overlaps=np.full(1000, 8))
+    for function in (ove.mean_interval, ove.variance_interval):
+        queue, overlapping = (
+            function(each, reward_range=(0, 1), adaptive=True) for each in (stats, together)
+        )
+        assert overlapping.guaranteed
+        assert "while another was under way" in overlapping.assumptions[0]
+        assert overlapping.width == pytest.approx(queue.width, rel=0.2)
+        assert overlapping != queue
+        # Of no concern to a behavior that stays as it is.
+        assert function(together, reward_range=(0, 1)) == function(stats, reward_range=(0, 1))
+
+
+def test_an_episode_that_outlasts_the_log_is_never_bet_on() -> None:
+    schedule = Schedule.plan(100, 20, np.full(100, 100))
+    assert schedule.stakes_of is not None
+    assert (schedule.stakes_of == -1).all()
+    lagged = Schedule.plan(100, 20, np.full(100, 7)).stakes_of
+    assert lagged is not None
+    begins = Schedule.plan(100, 20).blocks[:-1]
+    for i in np.flatnonzero(lagged >= 0):
+        assert begins[lagged[i]] <= i - 7
+
+
+def test_joined_parts_keep_their_overlaps() -> None:
+    def part(overlaps: list[int] | None) -> ove.TrajectoryStatistics:
+        return ove.trajectory_statistics(
+            np.zeros(2), np.zeros(2), [1, 1], gamma=1.0, horizon=1, overlaps=overlaps
+        )
+
+    assert ove.TrajectoryStatistics.concatenate([part(None), part(None)]).overlaps is None
+    joined = ove.TrajectoryStatistics.concatenate([part(None), part([0, 3])])
+    assert joined.overlaps is not None
+    assert joined.overlaps.tolist() == [0, 0, 0, 3]
+
+
+@pytest.mark.parametrize("overlaps", [[0, -1], [0], [0.5, 1.0], "ab"])
+def test_overlaps_that_make_no_sense_are_refused(overlaps: Any) -> None:
+    with pytest.raises(ove.InvalidInputError, match="`overlaps` must"):
+        ove.trajectory_statistics(
+            np.zeros(2), np.zeros(2), [1, 1], gamma=1.0, horizon=1, overlaps=overlaps
+        )
