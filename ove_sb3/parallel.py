@@ -21,6 +21,7 @@ from ove_sb3.core.errors import InvalidInputError, WorkerError
 
 MOST_FAILURES = 3
 _WAIT_SECONDS = 30
+_HEAVY = 1 << 20  # bytes of a task
 _here = threading.local()  # models are not safe to share between threads
 
 
@@ -129,7 +130,10 @@ def _on_cluster(
         while True:
             ahead = 2 * max(sum(client.nthreads().values()), 1)
             while len(waiting) < ahead and (k := next(following, None)) is not None:
-                call = client.submit(_call, function, tasks[k], digest, sent, pure=False)
+                task: Any = _pickled(tasks[k])
+                if len(task) > _HEAVY:  # straight to a worker, not by way of the scheduler
+                    task = client.scatter(task, hash=False)
+                call = client.submit(_call_pickled, function, task, digest, sent, pure=False)
                 waiting.append(call)
             if not waiting:
                 return
@@ -138,6 +142,10 @@ def _on_cluster(
             yield result
     finally:
         client.cancel(list(waiting))
+
+
+def _call_pickled(function: Callable[..., Any], task: bytes, digest: str, payload: bytes) -> Any:
+    return _call(function, pickle.loads(task), digest, payload)
 
 
 def _call(function: Callable[..., Any], task: Any, digest: str, payload: bytes | Path) -> Any:

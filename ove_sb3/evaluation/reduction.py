@@ -217,12 +217,14 @@ class Total:
     """Statistics of the blocks so far, joined now and then to keep sums over steps only once."""
 
     parts: list[TrajectoryStatistics] = field(default_factory=list)
+    n_since: int = 0  # trajectories since they were last joined
 
     def add(self, stats: TrajectoryStatistics) -> None:
         """Take the next block."""
         self.parts.append(stats)
-        if sum(map(len, self.parts[1:])) > len(self.parts[0]) and len(self.parts) > 16:
-            self.parts = [self.join()]
+        self.n_since += len(stats)
+        if len(self.parts) > 16 and self.n_since > len(self.parts[0]):
+            self.parts, self.n_since = [self.join()], 0
 
     def join(self) -> TrajectoryStatistics:
         """All blocks; sums are added from left to right, however often this is called."""

@@ -21,7 +21,7 @@ from ove_sb3.evaluation.reduction import reduce_log
 from ove_sb3.experiments.runner import run_study
 from tests.experiments.small import BANDIT, SIZES
 
-from .corridor import GAMMA, HORIZON
+from .corridor import GAMMA, HORIZON, choices, make_model, simulate
 from .same import same_result, same_statistics
 from .test_scaling import BLOCK, as_judged
 from .workers import Deadly, Traveller, lines
@@ -72,6 +72,15 @@ def test_no_bit_depends_on_the_cluster(
     alone = ove.compare(data, {"a": candidate, "b": known}, gamma=GAMMA)
     for name in "ab":
         same_result(both[name], alone[name])
+
+
+def test_heavy_tasks_go_straight_to_the_workers(
+    candidate: PPO, address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ove_sb3.data.log._MOST_STEPS", 1 << 18)
+    data = simulate(choices(make_model(0)), 120_000, seed=1)  # more than Dask likes in a task
+    here = ove.evaluate(data, candidate, gamma=GAMMA)
+    same_result(ove.evaluate(data, candidate, gamma=GAMMA, scheduler=address), here)
 
 
 def test_the_cluster_of_an_enclosing_joblib_context(

@@ -12,9 +12,10 @@ from stable_baselines3 import PPO
 
 import ove_sb3 as ove
 from ove_sb3 import parallel
+from ove_sb3.core.statistics import shard_statistics
 from ove_sb3.data.log import MemoryLog
 from ove_sb3.evaluation.candidates import as_candidate
-from ove_sb3.evaluation.reduction import reduce_log
+from ove_sb3.evaluation.reduction import Total, reduce_log
 
 from .corridor import GAMMA, HORIZON, choices, make_model, simulate
 from .same import same_result, same_statistics
@@ -93,6 +94,20 @@ def test_blocks_of_one_episode_or_none(
     there = ove.evaluate(ove.open_log(folder, chunk_steps=100), candidate, gamma=GAMMA, n_jobs=2)
     same_result(there, here)
     assert here.n_trajectories == len(data)
+
+
+def test_blocks_are_added_from_left_to_right(data: ove.Trajectories) -> None:
+    blocks = [
+        shard_statistics(
+            np.log(np.linspace(0.5, 1.5, block.n_steps)), block.rewards, block.lengths, gamma=0.9
+        )
+        for _, block in MemoryLog(data).part(0, data.n_steps).windows(20)
+    ]
+    total = Total()
+    for block in blocks:
+        total.add(block)
+        assert len(total.parts) < len(blocks)  # joined on the way
+    same_statistics(total.join(), ove.TrajectoryStatistics.concatenate(blocks))
 
 
 def test_known_log_probabilities_and_several_candidates(
