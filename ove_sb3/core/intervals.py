@@ -32,10 +32,6 @@ from .validation import IntArray, as_generator, check_choice, check_integer, che
 
 METHODS = ("betting", "paper", "bootstrap", "delta")
 SIDES = ("both", "lower", "upper")
-CONTRADICTION = (
-    "nothing is amiss though the lower bound exceeded the upper one, which has probability at most "
-    "delta: check the logged probabilities and the stated ranges"
-)
 
 
 def variance_interval(
@@ -247,7 +243,9 @@ def _interval(
             bounds = _paper_bounds(quantity, stats, limits, tails, order, name)
     lower, upper = (min(max(bound, trivial[0]), trivial[1]) for bound in bounds)
     guaranteed = method not in approximate and not limits.from_data
-    found = Interval(
+    return Interval(
+        # Two valid one-sided bounds cross with probability at most delta: one of them is wrong.
+        # Nobody knows which, so that both are kept to.
         lower=min(lower, upper),
         upper=max(lower, upper),
         delta=delta,
@@ -259,9 +257,6 @@ def _interval(
         n_trajectories=len(stats),
         trivial=trivial,
     )
-    if guaranteed and lower > upper:
-        return found.approximate(CONTRADICTION)
-    return found
 
 
 def _betting_bounds(
