@@ -123,6 +123,7 @@ def _on_cluster(
     good.
     """
     digest = hashlib.sha256(payload).hexdigest()
+    client.wait_for_workers(1, timeout=_WAIT_SECONDS)  # after a loss, until one is there again
     sent = client.scatter(payload, broadcast=True, hash=False)
     waiting: deque[Any] = deque()
     following = iter(range(done, len(tasks)))
@@ -231,8 +232,11 @@ def _lost_workers() -> tuple[type[BaseException], ...]:
         pass
     try:
         from distributed import CancelledError, KilledWorker
+        from distributed import TimeoutError as NoWorkerError
+        from distributed.comm.core import CommClosedError
 
-        kinds += [KilledWorker, CancelledError]  # the latter if what was sent is lost with it
+        # The latter three if what was sent is lost with it, or if it dies while something is sent.
+        kinds += [KilledWorker, CancelledError, CommClosedError, NoWorkerError]
     except ImportError:
         pass
     return tuple(kinds)

@@ -80,6 +80,21 @@ def test_blocks_of_the_usual_size(
     same_result(ove.evaluate(log, candidate, gamma=GAMMA, n_jobs=2), here)
 
 
+@pytest.mark.parametrize("some", [slice(0, 600), slice(20, 25), slice(0, 0)])
+def test_episodes_that_ran_at_once(
+    data: ove.Trajectories, candidate: PPO, tmp_path: Path, some: slice
+) -> None:
+    overlaps = np.zeros(len(data), dtype=np.int64)
+    overlaps[some] = 3  # elsewhere, blocks without any
+    learned = replace(data, overlaps=overlaps, metadata=replace(data.metadata, adaptive=True))
+    learned.save(tmp_path)
+    here = ove.evaluate(learned, candidate, gamma=GAMMA)
+    log = ove.open_log(tmp_path, chunk_steps=1)
+    for there in (log, log.load()):
+        found = ove.evaluate(there, candidate, gamma=GAMMA, n_jobs=2)
+        assert found.to_dict() == here.to_dict()
+
+
 @pytest.mark.parametrize("block", [1, 2, 5, HORIZON, 40])
 def test_blocks_of_one_episode_or_none(
     data: ove.Trajectories,
