@@ -42,13 +42,8 @@ if TYPE_CHECKING:
     from .sb3.distributions import ActionDistribution
     from .sb3.log_prob import log_prob
     from .sb3.look import Look
-    from .sb3.policies import (
-        EpsilonGreedy,
-        MixturePolicy,
-        SoftmaxPolicy,
-        TabularPolicy,
-        UniformPolicy,
-    )
+    from .sb3.mixture_policies import EpsilonGreedy, MixturePolicy
+    from .sb3.policies import SoftmaxPolicy, TabularPolicy, UniformPolicy
     from .sb3.stop_training import StopTrainingOnSafeVariance
     from .sb3.wrappers import LogActionProbability, VecLogActionProbability
 
@@ -63,14 +58,14 @@ _HOME = {
     "DiskLog": "data.log",
     "EmptyLogError": "core.errors",
     "EpisodeWriter": "data.storage",
-    "EpsilonGreedy": "sb3.policies",
+    "EpsilonGreedy": "sb3.mixture_policies",
     "Evaluation": "evaluation.result",
     "Interval": "core.results",
     "InvalidInputError": "core.errors",
     "LogActionProbability": "sb3.wrappers",
     "Look": "sb3.look",
     "Metadata": "data.metadata",
-    "MixturePolicy": "sb3.policies",
+    "MixturePolicy": "sb3.mixture_policies",
     "OffPolicyVarianceCallback": "sb3.callback",
     "OveError": "core.errors",
     "OveWarning": "core.errors",

@@ -15,7 +15,7 @@ from ove_sb3.data.trajectories import Trajectories
 
 from .dispatch import law_of
 from .environments import as_vec_env, copy_rows, metadata_of, read_masks, split_normalizer
-from .laws import Law
+from .laws import Given, Law
 
 
 class _Bar(Protocol):
@@ -119,7 +119,7 @@ def _run(
     state = None
     while steps.missing:
         masks = read_masks(venv) if law.masked else None
-        found = law.distribution(observations, action_masks=masks, state=state, episode_start=start)
+        found = law.distribution(observations, Given(masks, state, start))
         if deterministic:
             state, found = found.state, found.deterministic()
         actions = found.sample(rng)

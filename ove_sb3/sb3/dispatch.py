@@ -17,7 +17,7 @@ from typing_extensions import override
 from ove_sb3.core.errors import InvalidInputError, UnsupportedPolicyError
 
 from .distributions import ActionDistribution
-from .laws import ActorCriticLaw, GreedyLaw, Law, Masks, SquashedActorLaw
+from .laws import NOTHING, ActorCriticLaw, Given, GreedyLaw, Law, Masks, SquashedActorLaw
 from .networks import Observation, check_observations
 from .noise import GaussianNoise
 from .noisy_actor import NoisyActorLaw
@@ -109,7 +109,7 @@ def action_distribution(
         raise InvalidInputError(
             f"`episode_start` must have one entry per observation, {n}, got shape {starts.shape}."
         )
-    found = law.distribution(batch, action_masks=masks, state=state, episode_start=starts)
+    found = law.distribution(batch, Given(masks, state, starts))
     return found.deterministic() if deterministic else found
 
 
@@ -153,20 +153,13 @@ class RegisteredLaw(Law):
         self.observation_space, self.action_space = model.observation_space, model.action_space
 
     @override
-    def distribution(
-        self,
-        observations: Observation,
-        *,
-        action_masks: Masks | None = None,
-        state: Any = None,
-        episode_start: NDArray[np.bool_] | None = None,
-    ) -> ActionDistribution:
+    def distribution(self, observations: Observation, given: Given = NOTHING) -> ActionDistribution:
         return self.function(
             self.model,
             observations,
-            action_masks=action_masks,
-            state=state,
-            episode_start=episode_start,
+            action_masks=given.action_masks,
+            state=given.state,
+            episode_start=given.episode_start,
         )
 
     @override

@@ -25,7 +25,7 @@ from ove_sb3.core.validation import FloatArray
 from .box_distributions import BoxBounds, NoisyUniform
 from .dispatch import law_of
 from .distributions import ActionDistribution
-from .laws import ActorCriticLaw, GreedyLaw, Law, Masks
+from .laws import ActorCriticLaw, Given, GreedyLaw, Law, Masks
 from .networks import Observation
 from .noise import GaussianNoise
 from .noisy_actor import NoisyActorLaw
@@ -85,9 +85,8 @@ class Drawing:
             law = self._warm_up()
         else:
             self._check_noise_matrix()
-            law = self.law.distribution(
-                observations, action_masks=masks, state=self._before(), episode_start=self._start
-            )
+            given = Given(masks, self._before(), self._start)
+            law = self.law.distribution(observations, given)
         found = law.log_prob(actions)
         if not learning:
             self._refuse_noiseless(observations, actions)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -43,6 +43,27 @@ from .networks import (
 Masks = NDArray[np.bool_]
 
 
+class Given(NamedTuple):
+    """What the law of an action may depend on besides the observation.
+
+    Attributes
+    ----------
+    action_masks : ndarray of bool, (n, n_choices), optional
+        For policies that are masked.
+    state : object, optional
+        For policies with memory, the `state` of the previous distribution.
+    episode_start : ndarray of bool, (n,), optional
+        Where the memory starts afresh.
+    """
+
+    action_masks: Masks | None = None
+    state: Any = None
+    episode_start: NDArray[np.bool_] | None = None
+
+
+NOTHING = Given()
+
+
 class Law(ABC):
     """Maps observations to the law of the executed action.
 
@@ -61,14 +82,7 @@ class Law(ABC):
     recurrent: bool = False
 
     @abstractmethod
-    def distribution(
-        self,
-        observations: Observation,
-        *,
-        action_masks: Masks | None = None,
-        state: Any = None,
-        episode_start: NDArray[np.bool_] | None = None,
-    ) -> ActionDistribution:
+    def distribution(self, observations: Observation, given: Given = NOTHING) -> ActionDistribution:
         """The law of the action for each of n observations, given with a batch dimension."""
 
     @abstractmethod
@@ -80,7 +94,7 @@ class Law(ABC):
     ) -> ActionDistribution:
         """The laws of all steps of whole episodes."""
         del lengths
-        return self.distribution(observations, action_masks=action_masks)
+        return self.distribution(observations, Given(action_masks))
 
     def fingerprint(self) -> str | None:
         """Digest of `identity`: two laws that share it are the same law."""
@@ -147,20 +161,14 @@ class ActorCriticLaw(NetworkLaw):
             )
 
     @override
-    def distribution(
-        self,
-        observations: Observation,
-        *,
-        action_masks: Masks | None = None,
-        state: Any = None,
-        episode_start: NDArray[np.bool_] | None = None,
-    ) -> ActionDistribution:
+    def distribution(self, observations: Observation, given: Given = NOTHING) -> ActionDistribution:
         policy: Any = self.policy
         if self._mlp is not None:
-            return self._family(self._mlp(self.reader.flat_features(observations)), action_masks)
+            output = self._mlp(self.reader.flat_features(observations))
+            return self._family(output, given.action_masks)
         with evaluation_mode(self._modules):
             features = self.reader.features(observations)
-            return self._head(policy.mlp_extractor.forward_actor(features), action_masks)
+            return self._head(policy.mlp_extractor.forward_actor(features), given.action_masks)
 
     def _head(self, latent: torch.Tensor, action_masks: Masks | None) -> ActionDistribution:
         policy: Any = self.policy
@@ -285,14 +293,7 @@ class GreedyLaw(NetworkLaw):
         return 0.0 if self.model is None else float(self.model.exploration_rate)
 
     @override
-    def distribution(
-        self,
-        observations: Observation,
-        *,
-        action_masks: Masks | None = None,
-        state: Any = None,
-        episode_start: NDArray[np.bool_] | None = None,
-    ) -> ActionDistribution:
+    def distribution(self, observations: Observation, given: Given = NOTHING) -> ActionDistribution:
         values = self.values(observations)
         log_p = epsilon_greedy(values.argmax(axis=1), values.shape[1], self.epsilon)
         return Categorical(log_p, self.action_space)  # type: ignore[arg-type]
@@ -320,14 +321,7 @@ class SquashedActorLaw(NetworkLaw):
         self.actor = actor
 
     @override
-    def distribution(
-        self,
-        observations: Observation,
-        *,
-        action_masks: Masks | None = None,
-        state: Any = None,
-        episode_start: NDArray[np.bool_] | None = None,
-    ) -> ActionDistribution:
+    def distribution(self, observations: Observation, given: Given = NOTHING) -> ActionDistribution:
         actor = self.actor
         with evaluation_mode(self._modules):
             latent = actor.latent_pi(self.reader.features(observations))

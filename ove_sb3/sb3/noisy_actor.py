@@ -15,7 +15,7 @@ from ove_sb3.core.validation import FloatArray
 
 from .box_distributions import ClippedNormal
 from .distributions import ActionDistribution
-from .laws import Masks, NetworkLaw
+from .laws import NOTHING, Given, Masks, NetworkLaw
 from .networks import Observation, evaluation_mode, to_float64
 from .noise import GaussianNoise
 
@@ -33,16 +33,10 @@ class NoisyActorLaw(NetworkLaw):
         self.actor, self.noise = actor, noise
 
     @override
-    def distribution(
-        self,
-        observations: Observation,
-        *,
-        action_masks: Masks | None = None,
-        state: Any = None,
-        episode_start: NDArray[np.bool_] | None = None,
-    ) -> ActionDistribution:
+    def distribution(self, observations: Observation, given: Given = NOTHING) -> ActionDistribution:
         mean = self.mean(observations)
-        shift, std = self.noise.parameters(len(mean), mean.shape[1], state, episode_start)
+        n, d = mean.shape
+        shift, std = self.noise.parameters(n, d, given.state, given.episode_start)
         half = self.bounds.half_width
         law = ClippedNormal(self.bounds, self.bounds.from_unit(mean + shift), std * half)
         return _WithNoiseState(law, self.bounds.from_unit(mean)) if self.noise.has_state else law

@@ -13,7 +13,7 @@ from typing_extensions import override
 from ove_sb3.core.errors import InvalidInputError, UnsupportedPolicyError
 
 from .distributions import ActionDistribution
-from .laws import ActorCriticLaw, Masks
+from .laws import NOTHING, ActorCriticLaw, Given, Masks
 from .networks import Observation, evaluation_mode
 
 
@@ -32,23 +32,16 @@ class RecurrentLaw(ActorCriticLaw):
             )
 
     @override
-    def distribution(
-        self,
-        observations: Observation,
-        *,
-        action_masks: Masks | None = None,
-        state: Any = None,
-        episode_start: NDArray[np.bool_] | None = None,
-    ) -> ActionDistribution:
+    def distribution(self, observations: Observation, given: Given = NOTHING) -> ActionDistribution:
         policy: Any = self.policy
         with evaluation_mode(self._modules):
             features = self.reader.features(observations)
             n = len(features)
-            starts = np.zeros(n) if episode_start is None else np.asarray(episode_start)
-            carried = self._state(state, n)
+            starts = np.zeros(n) if given.episode_start is None else given.episode_start
+            carried = self._state(given.state, n)
             start = torch.as_tensor(starts, dtype=torch.float32, device=policy.device)
             latent, after = policy._process_sequence(features, carried, start, policy.lstm_actor)
-            law = self._head(policy.mlp_extractor.forward_actor(latent), action_masks)
+            law = self._head(policy.mlp_extractor.forward_actor(latent), given.action_masks)
         law.state = (after[0].cpu().numpy(), after[1].cpu().numpy())
         return law
 
