@@ -17,7 +17,7 @@ from ove_sb3.data.trajectories import Trajectories
 
 from .dispatch import law_of
 from .laws import Law, Masks
-from .networks import check_observations
+from .networks import NotANumber, check_observations
 from .recurrent import rows_of
 from .uniform import uniform_on
 
@@ -101,7 +101,10 @@ def log_prob(
     for steps, parts in _batches(law, n, episodes, batch_size):
         rows = rows_of(batch, steps)
         part_masks = None if masks is None else masks[steps]
-        laws = law.roll(rows, parts, part_masks)
+        try:
+            laws = law.roll(rows, parts, part_masks)
+        except NotANumber as error:
+            raise InvalidInputError(_located(error, np.arange(n)[steps], episodes)) from error
         if deterministic:
             laws = laws.deterministic()
         found[steps] = laws.log_prob(acted[steps])
@@ -112,6 +115,17 @@ def log_prob(
     if mass is not None and unseen.size:
         _warn_if_uncovered(law, mass, unseen, acted)
     return found
+
+
+def _located(error: NotANumber, steps: IntArray, lengths: IntArray | None) -> str:
+    """The message with the place in the whole log instead of the batch."""
+    step = int(steps[error.row])
+    if lengths is None:
+        return error.cause.format(place=f"row {step}")
+    ends = np.cumsum(lengths)
+    episode = int(np.searchsorted(ends, step, side="right"))
+    within = step - int(ends[episode] - lengths[episode])
+    return error.cause.format(place=f"episode {episode}, step {within}")
 
 
 def _warn_if_uncovered(law: Law, mass: FloatArray, unseen: IntArray, actions: Any) -> None:
