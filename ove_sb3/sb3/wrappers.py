@@ -157,7 +157,9 @@ class VecLogActionProbability(_Logger, VecEnvWrapper):
     The action must be drawn by the model right before the step, from the observation last
     returned: in `learn`, or by ``predict(obs)`` with ``deterministic=False``. Policies with memory
     must be given their state. Under a VecNormalize the original observations and rewards are
-    logged. Episodes that have not ended are not logged. A log of `learn` is marked as adaptive.
+    logged. Episodes that have not ended are not logged. A log is marked as adaptive once the model
+    learns or was changed in any other way since it first acted: weights, exploration, running
+    statistics of a VecNormalize, another model.
 
     Examples
     --------
@@ -251,7 +253,7 @@ class LogActionProbability(
     """Logs what a model does in an environment, with the probability of every action.
 
     For loops of your own, and inside `Monitor`. Several environments at once are better wrapped
-    together by `VecLogActionProbability`.
+    together by `VecLogActionProbability`; a model that changes must be.
 
     Parameters
     ----------

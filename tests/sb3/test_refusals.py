@@ -264,7 +264,11 @@ def test_observations_that_do_not_fit(space: Any) -> None:
 
 
 def test_observations_that_cannot_be_logged() -> None:
-    env = _Other(spaces.Tuple((spaces.Discrete(3), spaces.Discrete(2))))
+    class Unused(_Other):
+        def reset(self, **_: Any) -> Any:
+            raise AssertionError("refused too late")
+
+    env = Unused(spaces.Tuple((spaces.Discrete(3), spaces.Discrete(2))))
     policy = ove.UniformPolicy(env.action_space)
     for refused in (
         lambda: ove.collect(policy, env, 2),
