@@ -10,11 +10,17 @@ from numpy.typing import NDArray
 
 from ove_sb3.core.errors import InvalidInputError
 from ove_sb3.core.validation import IntArray, check_integer
-from ove_sb3.data.metadata import describe_space
 from ove_sb3.data.trajectories import Trajectories
 
 from .dispatch import law_of
-from .environments import as_vec_env, copy_rows, metadata_of, read_masks, split_normalizer
+from .environments import (
+    as_vec_env,
+    check_spaces,
+    copy_rows,
+    metadata_of,
+    read_masks,
+    split_normalizer,
+)
 from .laws import Given, Law
 
 
@@ -83,7 +89,7 @@ def collect(
     try:
         venv, normalizer = split_normalizer(outer)
         law = law_of(model, vec_normalize=normalizer)
-        _check_spaces(law, venv)
+        check_spaces(law, venv, "Wrap `env` as it was in training.")
         streams = np.random.SeedSequence(seed)
         rng = np.random.default_rng(streams)
         if seed is not None:
@@ -197,14 +203,6 @@ def _gather(rows: Any, at: tuple[IntArray, IntArray]) -> Any:
     if isinstance(stacked, dict):
         return {key: array[at] for key, array in stacked.items()}
     return stacked[at]
-
-
-def _check_spaces(law: Law, venv: Any) -> None:
-    ours, theirs = describe_space(law.action_space), describe_space(venv.action_space)
-    if ours != theirs:
-        raise InvalidInputError(
-            f"`model` must have the action space of `env`, {theirs}, got {ours}."
-        )
 
 
 def _progress_bar(n_episodes: int) -> _Bar:

@@ -6,10 +6,11 @@ noise, the warm-up. A class that is not known, or that overrides the methods tha
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
+import torch
 from numpy.typing import ArrayLike, NDArray
 from stable_baselines3.common.vec_env import VecNormalize
 from typing_extensions import override
@@ -17,9 +18,9 @@ from typing_extensions import override
 from ove_sb3.core.errors import InvalidInputError, UnsupportedPolicyError
 
 from .distributions import ActionDistribution
+from .identity import Part, of_tensors
 from .laws import NOTHING, ActorCriticLaw, Given, GreedyLaw, Law, Masks, SquashedActorLaw
 from .networks import Observation, check_observations
-from .noise import GaussianNoise
 from .noisy_actor import NoisyActorLaw
 from .recurrent import RecurrentLaw
 
@@ -122,7 +123,7 @@ def law_of(model: Any, *, vec_normalize: VecNormalize | None = None) -> Law:
             return RegisteredLaw(model, _registered[cls])
         entry = _KNOWN.get(f"{cls.__module__}.{cls.__qualname__}")
         if entry is not None:
-            _refuse_overrides(type(model), cls, entry.acting)
+            _refuse_overrides(model, cls, entry.acting)
             if vec_normalize is None and hasattr(model, "get_vec_normalize_env"):
                 vec_normalize = model.get_vec_normalize_env()
             return entry.make(model, vec_normalize)
@@ -163,13 +164,17 @@ class RegisteredLaw(Law):
         )
 
     @override
-    def identity(self) -> Iterable[bytes] | None:
-        return None
+    def identity(self) -> Iterator[Part]:
+        yield None
+        for part in (self.model, getattr(self.model, "policy", None)):
+            if isinstance(part, torch.nn.Module):
+                yield from of_tensors(part)
 
 
-def _refuse_overrides(cls: type, known: type, acting: tuple[str, ...]) -> None:
+def _refuse_overrides(part: Any, known: type, acting: tuple[str, ...]) -> None:
+    cls = type(part)
     for name in acting:
-        if getattr(cls, name, None) is not getattr(known, name, None):
+        if name in vars(part) or getattr(cls, name, None) is not getattr(known, name, None):
             raise UnsupportedPolicyError(
                 f"`model` must act as {known.__qualname__} does, but {cls.__qualname__} overrides "
                 f"`{name}`. {_REGISTER}"
@@ -180,7 +185,7 @@ def _refuse_own(part: Any, names: tuple[str, ...], acting: tuple[str, ...]) -> N
     """Refuse a part of a model that is not of a class of these names, or acts unlike it."""
     for cls in type(part).__mro__:
         if cls.__name__ in names and cls.__module__.startswith(_LIBRARIES):
-            _refuse_overrides(type(part), cls, acting)
+            _refuse_overrides(part, cls, acting)
             return
     raise UnsupportedPolicyError(
         f"`model` must act through the class {' or '.join(names)} of stable-baselines3, got "
@@ -208,31 +213,24 @@ def _value_network(policy: Any) -> Any:
 
 
 def _of_sac(model: Any, normalizer: VecNormalize | None) -> Law:
-    if model.action_noise is not None:
-        raise UnsupportedPolicyError(
-            f"`model` must have no action noise besides the {type(model).__name__} policy's own: "
-            "a clipped sum of squashed and added noise has no closed-form density. Set "
-            "model.action_noise = None."
-        )
-    return law_of(model.policy, vec_normalize=normalizer)
+    law = law_of(model.policy, vec_normalize=normalizer)
+    if isinstance(law, SquashedActorLaw):
+        law.model = model
+        law.check_noise()
+    return law
 
 
 def _of_squashed(policy: Any, normalizer: VecNormalize | None) -> Law:
-    actor = policy.actor
-    _refuse_own(actor, ("Actor",), (*_NETWORK, "get_action_dist_params"))
-    return SquashedActorLaw(policy, actor, normalizer)
+    _refuse_own(policy.actor, ("Actor",), (*_NETWORK, "get_action_dist_params"))
+    return SquashedActorLaw(policy, policy.actor, normalizer)
 
 
 def _of_td3(model: Any, normalizer: VecNormalize | None) -> Law:
-    if model.action_noise is None:
-        raise UnsupportedPolicyError(
-            f"`model` must have action noise: without it {type(model).__name__} is deterministic "
-            "and its actions have no density. Set model.action_noise = NormalActionNoise(...), "
-            "also to evaluate it as a candidate."
-        )
     _refuse_own(model.policy, ("TD3Policy",), _POLICY)
     _refuse_own(model.policy.actor, ("Actor",), _NETWORK)
-    return NoisyActorLaw(model.policy, GaussianNoise(model.action_noise), normalizer)
+    law = NoisyActorLaw(model, normalizer)
+    _ = law.noise  # refuses what has no density
+    return law
 
 
 def _of_ars(model: Any, normalizer: VecNormalize | None) -> Law:
@@ -288,7 +286,8 @@ _KNOWN: dict[str, _Known] = {
         lambda policy, normalizer: ActorCriticLaw(policy, normalizer), _ACTOR_CRITIC
     ),
     "sb3_contrib.common.recurrent.policies.RecurrentActorCriticPolicy": _Known(
-        lambda policy, normalizer: RecurrentLaw(policy, normalizer), _ACTOR_CRITIC
+        lambda policy, normalizer: RecurrentLaw(policy, normalizer),
+        (*_ACTOR_CRITIC, "_process_sequence"),
     ),
     "stable_baselines3.sac.policies.SACPolicy": _Known(_of_squashed, _POLICY),
     "sb3_contrib.tqc.policies.TQCPolicy": _Known(_of_squashed, _POLICY),

@@ -53,8 +53,9 @@ class Drawing:
     """
 
     def __init__(self, model: Any, n_envs: int, normalizer: VecNormalize | None = None) -> None:
-        self.model, self.n_envs = model, n_envs
+        self.model, self.n_envs, self.normalizer = model, n_envs, normalizer
         self.law: Law = law_of(model, vec_normalize=normalizer)
+        self._policy = getattr(model, "policy", None)
         self.adaptive = False
         self._start = np.ones(n_envs, dtype=np.bool_)
         self._state: Any = None
@@ -73,6 +74,9 @@ class Drawing:
 
         Or those of all choices, (n_envs, k), from which the chosen ones are to be picked.
         """
+        if getattr(self.model, "policy", None) is not self._policy:  # the model was given another
+            self.law = law_of(self.model, vec_normalize=self.normalizer)
+            self._policy = self.model.policy
         learning = self._learning() is not None
         if learning:
             self.adaptive = True
@@ -172,7 +176,7 @@ class Drawing:
     # --- what cannot be logged
 
     def _check_noise_matrix(self) -> None:
-        policy: Any = getattr(self.law, "actor", getattr(self.law, "policy", None))
+        policy: Any = getattr(self.law, "network", None)
         kind = getattr(policy, "action_dist", None)
         if not isinstance(kind, StateDependentNoiseDistribution):
             return

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from importlib.metadata import PackageNotFoundError, version
+from types import FrameType
 from typing import Any
 
 import gymnasium as gym
 import numpy as np
 from numpy.typing import NDArray
+from stable_baselines3.common.preprocessing import is_image_space
 from stable_baselines3.common.vec_env import (
     DummyVecEnv,
     VecEnv,
@@ -19,6 +22,8 @@ from stable_baselines3.common.vec_env import (
 
 from ove_sb3.core.errors import InvalidInputError
 from ove_sb3.data.metadata import Metadata, describe_space
+
+from .laws import Law
 
 MASK_METHOD = "action_masks"
 
@@ -67,6 +72,48 @@ def split_normalizer(venv: VecEnv) -> tuple[VecEnv, VecNormalize | None]:
     return venv, normalizer
 
 
+def check_spaces(law: Law, env: Any, remedy: str) -> None:
+    """Refuse a model that was made for other spaces than those of `env`."""
+    ours, theirs = describe_space(law.action_space), describe_space(env.action_space)
+    if ours != theirs:
+        raise InvalidInputError(
+            f"`model` must have the action space of `env`, {theirs}, got {ours}. {remedy}"
+        )
+    describe_space(env.observation_space)  # refuses those that cannot be logged
+    space: gym.Space[Any] | None = law.observation_space
+    if space is not None and not _alike(space, env.observation_space):
+        raise InvalidInputError(
+            f"`model` must have the observation space of `env`, {env.observation_space}, got "
+            f"{space}. {remedy}"
+        )
+
+
+def _alike(ours: gym.Space[Any], theirs: gym.Space[Any]) -> bool:
+    """Whether a policy for one space takes observations of the other; bounds do not matter."""
+    if isinstance(ours, gym.spaces.Dict) and isinstance(theirs, gym.spaces.Dict):
+        return set(ours.spaces) == set(theirs.spaces) and all(
+            _alike(ours[key], theirs[key]) for key in ours.spaces
+        )
+    if not (isinstance(ours, gym.spaces.Box) and isinstance(theirs, gym.spaces.Box)):
+        return describe_space(ours) == describe_space(theirs)
+    if ours.shape == theirs.shape:
+        return True
+    moved = (theirs.shape[-1:] + theirs.shape[:-1], theirs.shape[1:] + theirs.shape[:1])
+    return is_image_space(ours) and ours.shape in moved  # policies transpose images themselves
+
+
+def side_by_side() -> int:
+    """Number of environments of the vectorised one that is stepping the caller; 1 without."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        if frame.f_code.co_name in ("step", "step_wait", "step_async"):
+            owner = frame.f_locals.get("self")
+            if isinstance(owner, (VecEnv, gym.vector.VectorEnv)) and owner.num_envs > 1:
+                return int(owner.num_envs)
+        frame = frame.f_back
+    return 1
+
+
 def has_masks(venv: VecEnv) -> bool:
     """Whether the environments tell which actions are valid."""
     try:
@@ -96,7 +143,7 @@ def metadata_of(
 ) -> Metadata:
     """What a log of `venv` carries besides its numbers."""
     return Metadata(
-        **_known(venv, _spec(venv)),
+        **_known(venv, _spec(venv), _horizon(venv)),
         seed=seed,
         reward_range=reward_range,
         behavior=behavior,
@@ -108,13 +155,14 @@ def metadata_of_env(
     env: gym.Env[Any, Any], *, reward_range: tuple[float, float] | None = None
 ) -> Metadata:
     """What a log of a single environment carries besides its numbers."""
-    return Metadata(**_known(env, env.spec), reward_range=reward_range)
+    known = _known(env, env.spec, _limit(env))
+    return Metadata(**known, reward_range=reward_range)
 
 
-def _known(env: Any, spec: Any) -> dict[str, Any]:
+def _known(env: Any, spec: Any, horizon: int | None) -> dict[str, Any]:
     return {
         "env_id": getattr(spec, "id", None),
-        "horizon": getattr(spec, "max_episode_steps", None),
+        "horizon": horizon,
         "observation_space": describe_space(env.observation_space),
         "action_space": describe_space(env.action_space),
         "versions": versions(),
@@ -126,8 +174,42 @@ def _spec(venv: VecEnv) -> Any:
         specs = venv.get_attr("spec")
     except (AttributeError, NotImplementedError):
         return None
-    limits = {getattr(spec, "max_episode_steps", None) for spec in specs}
-    return specs[0] if len(limits) == 1 else None
+    ids = {getattr(spec, "id", None) for spec in specs}
+    return specs[0] if len(ids) == 1 else None
+
+
+def _limit(env: Any) -> int | None:
+    """The smallest limit on the steps of an episode, by the environment's spec and wrappers."""
+    limits = [getattr(env.spec, "max_episode_steps", None)]
+    while isinstance(env, gym.Wrapper):
+        if isinstance(env, gym.wrappers.TimeLimit):
+            limits.append(env._max_episode_steps)
+        env = env.env
+    return min((int(limit) for limit in limits if limit is not None), default=None)
+
+
+def _horizon(venv: VecEnv) -> int | None:
+    """The largest limit of the environments; None unless all have one."""
+    inner: Any = venv
+    while isinstance(inner, VecEnvWrapper):
+        inner = inner.venv
+    if hasattr(inner, "envs"):
+        limits = [_limit(env) for env in inner.envs]
+    else:
+        limits = _limits_elsewhere(venv)
+    known = [limit for limit in limits if limit is not None]
+    return max(known) if known and len(known) == len(limits) else None
+
+
+def _limits_elsewhere(venv: VecEnv) -> list[int | None]:
+    """The limits of environments in other processes."""
+    try:
+        limits = [getattr(spec, "max_episode_steps", None) for spec in venv.get_attr("spec")]
+        if None in limits and all(venv.env_is_wrapped(gym.wrappers.TimeLimit)):
+            limits = venv.get_attr("_max_episode_steps")
+    except (AttributeError, NotImplementedError):
+        return []
+    return [None if limit is None else int(limit) for limit in limits]
 
 
 def versions() -> dict[str, str]:

@@ -6,9 +6,9 @@ that schedules and updates in the middle of an episode are followed.
 
 from __future__ import annotations
 
-import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -32,11 +32,14 @@ from .distributions import (
     log_bernoulli,
     log_softmax,
 )
+from .identity import Part, digest, of_normalizer, of_space, of_structure, of_tensors, of_value
 from .networks import (
     Observation,
     ObservationReader,
     PlainMlp,
+    check_output,
     evaluation_mode,
+    is_untouched,
     to_float64,
 )
 
@@ -86,8 +89,12 @@ class Law(ABC):
         """The law of the action for each of n observations, given with a batch dimension."""
 
     @abstractmethod
-    def identity(self) -> Iterable[bytes] | None:
-        """Everything the law depends on, as bytes; None if that cannot be told."""
+    def identity(self) -> Iterable[Part]:
+        """Everything the law depends on, as bytes; None stands for what cannot be told."""
+
+    def variables(self) -> Iterable[Part]:
+        """The parts of `identity` that training, or a schedule, changes."""
+        return self.identity()
 
     def roll(
         self, observations: Observation, lengths: NDArray[np.int64], action_masks: Masks | None
@@ -97,30 +104,38 @@ class Law(ABC):
         return self.distribution(observations, Given(action_masks))
 
     def fingerprint(self) -> str | None:
-        """Digest of `identity`: two laws that share it are the same law."""
-        parts = self.identity()
-        if parts is None:
-            return None
-        digest = hashlib.sha256(type(self).__name__.encode())
-        for part in parts:
-            digest.update(len(part).to_bytes(8, "little") + part)
-        return digest.hexdigest()
+        """Digest of `identity`: two laws that share it are the same law. None if it has gaps."""
+        return digest(type(self).__qualname__, self.identity(), whole=True)
+
+    def condition(self) -> str | None:
+        """Digest of `variables`: as long as it stays, this law has not changed."""
+        return digest(type(self).__qualname__, self.variables(), whole=False)
 
 
 class NetworkLaw(Law):
-    """A law computed by the networks of an SB3 policy."""
+    """A law computed by the networks of an SB3 policy.
+
+    Parameters
+    ----------
+    policy : BasePolicy
+    network : torch.nn.Module
+        The acting part of it.
+    normalizer : VecNormalize or None
+    extractor : str
+        Name of the features extractor in `network`.
+    """
 
     def __init__(
         self,
         policy: BasePolicy,
-        actor: torch.nn.Module,
-        extractor: torch.nn.Module,
+        network: torch.nn.Module,
         normalizer: VecNormalize | None,
+        extractor: str = "features_extractor",
     ) -> None:
-        self.policy, self.normalizer = policy, normalizer
+        self.policy, self.network, self.normalizer = policy, network, normalizer
         self.observation_space, self.action_space = policy.observation_space, policy.action_space
-        self.reader = ObservationReader(policy, extractor, normalizer)
-        self._modules = list(actor.modules())
+        self.reader = ObservationReader(policy, network, extractor, normalizer)
+        self._tried = False
         if np.any(getattr(self.action_space, "start", 0)):
             raise InvalidInputError(
                 f"`action_space` must start at 0 for a policy of stable-baselines3, got "
@@ -130,49 +145,118 @@ class NetworkLaw(Law):
             self.bounds = BoxBounds(self.action_space)
 
     @override
-    def identity(self) -> Iterator[bytes]:
-        yield type(self.policy).__qualname__.encode()
-        for name, tensor in sorted(self.policy.state_dict().items()):
-            yield name.encode()
-            yield np.ascontiguousarray(tensor.detach().cpu().numpy()).tobytes()
-        if self.normalizer is not None:
-            yield from _normalizer_identity(self.normalizer)
+    def identity(self) -> Iterator[Part]:
+        # The policy's class is known to act as its library's does: see `dispatch`.
+        yield from of_value((self.policy.squash_output, self.policy.normalize_images))
+        yield from of_space(self.observation_space)
+        yield from of_space(self.action_space)
+        yield from of_structure(self.network)
+        yield from self.variables()
+
+    @override
+    def variables(self) -> Iterator[Part]:
+        yield from of_tensors(self.network)
+        yield from of_normalizer(self.normalizer)
+
+    @contextmanager
+    def _forward(self) -> Iterator[None]:
+        """For forward passes: in evaluation mode, and refused if they are not a function."""
+        for module in self._passed_by():
+            if module._forward_hooks or module._forward_pre_hooks:
+                raise UnsupportedPolicyError(
+                    f"`model` must have no forward hooks on its {type(module).__name__}: they may "
+                    "change actions in a way that has no known law. Remove them, or hook the "
+                    "layers inside."
+                )
+        before = None if self._tried else torch.get_rng_state()
+        with evaluation_mode(self.network):
+            yield
+        if before is not None:
+            if not torch.equal(before, torch.get_rng_state()):
+                torch.set_rng_state(before)
+                raise UnsupportedPolicyError(
+                    "`model` must have networks without chance of their own, but their forward "
+                    "pass draws random numbers: the probability of an action would be an average "
+                    "over these. Remove layers that add noise in evaluation mode."
+                )
+            self._tried = True
+
+    def _passed_by(self) -> tuple[torch.nn.Module, ...]:
+        """Modules whose parts are called here one by one."""
+        return (self.policy, self.network)
 
 
 class ActorCriticLaw(NetworkLaw):
     """PPO, A2C, TRPO and MaskablePPO: one head of the network gives the parameters."""
 
     def __init__(self, policy: Any, normalizer: VecNormalize | None) -> None:
-        extractor = policy.pi_features_extractor
-        super().__init__(policy, policy, extractor, normalizer)
+        super().__init__(policy, policy, normalizer, "pi_features_extractor")
         self.masked = type(policy.action_dist).__name__.startswith("Maskable")
         kind = type(policy.action_dist)
-        self._mlp: PlainMlp | None = None
-        if (
-            self.reader.plain
-            and type(policy.mlp_extractor) is MlpExtractor
-            and kind is not sb3.StateDependentNoiseDistribution
-        ):
-            self._mlp = PlainMlp.of(policy.mlp_extractor.policy_net, policy.action_net)
         if kind not in _HEADS and kind.__name__ not in _MASKABLE_HEADS:
             raise UnsupportedPolicyError(
                 f"`model` must use a distribution of stable-baselines3, got {kind.__qualname__}. "
                 "Register the law of the policy class with `ove_sb3.register_policy`."
             )
+        shared = policy.share_features_extractor
+        if shared and policy.features_extractor is not policy.pi_features_extractor:
+            raise UnsupportedPolicyError(
+                "`model` must use one features extractor if it shares it, but "
+                "policy.pi_features_extractor is not policy.features_extractor: `learn` and "
+                "`predict` would act differently. Set both."
+            )
 
     @override
     def distribution(self, observations: Observation, given: Given = NOTHING) -> ActionDistribution:
         policy: Any = self.policy
-        if self._mlp is not None:
-            output = self._mlp(self.reader.flat_features(observations))
+        mlp = self._plain_mlp()
+        if mlp is not None:
+            output = mlp(self.reader.flat_features(observations))
+            check_output(output, observations)
             return self._family(output, given.action_masks)
-        with evaluation_mode(self._modules):
+        with self._forward():
             features = self.reader.features(observations)
-            return self._head(policy.mlp_extractor.forward_actor(features), given.action_masks)
+            latent = policy.mlp_extractor.forward_actor(features)
+            if not self._tried and policy.share_features_extractor:
+                self._compare(latent, policy.mlp_extractor(features)[0])
+            return self._head(latent, given.action_masks, observations)
 
-    def _head(self, latent: torch.Tensor, action_masks: Masks | None) -> ActionDistribution:
+    def _compare(self, predicting: torch.Tensor, learning: torch.Tensor) -> None:
+        """`predict` calls `forward_actor`, and `learn` the whole extractor."""
+        if not torch.allclose(predicting, learning, rtol=1e-4, atol=1e-5, equal_nan=True):
+            raise UnsupportedPolicyError(
+                "`model` must have an mlp_extractor whose forward(features) returns "
+                "forward_actor(features) first, but they differ: `learn` and `predict` act by "
+                "different laws. Let `forward` call `forward_actor`."
+            )
+
+    @override
+    def _passed_by(self) -> tuple[torch.nn.Module, ...]:
+        policy: Any = self.policy
+        return (policy, policy.mlp_extractor)
+
+    def _plain_mlp(self) -> PlainMlp | None:
+        """The short way through the network, if it is SB3's own at this moment."""
+        policy: Any = self.policy
+        parts = policy._modules
+        extractor = parts["mlp_extractor"]
+        if (
+            not is_untouched(extractor, MlpExtractor)
+            or "forward_actor" in extractor.__dict__
+            or policy._forward_hooks
+            or policy._forward_pre_hooks
+            or type(policy.action_dist) is sb3.StateDependentNoiseDistribution
+            or not self.reader.plain
+        ):
+            return None
+        return PlainMlp.of(extractor._modules["policy_net"], parts["action_net"])
+
+    def _head(
+        self, latent: torch.Tensor, action_masks: Masks | None, observations: Observation
+    ) -> ActionDistribution:
         policy: Any = self.policy
         output = policy.action_net(latent).cpu().numpy()
+        check_output(output, observations)
         if not isinstance(policy.action_dist, sb3.StateDependentNoiseDistribution):
             return self._family(output, action_masks)
         # The noise matrix is Gaussian: so is the action, if the matrix is new at every step.
@@ -214,10 +298,16 @@ class ActorCriticLaw(NetworkLaw):
             logits: NDArray[Any] = last.logits.cpu().numpy()
             return logits
         kind: Any = self.policy.action_dist
-        diagonal = type(kind) is sb3.DiagGaussianDistribution
-        if diagonal and len(last.mean) == len(actions):
-            return self._family(last.mean.cpu().numpy(), None).log_prob(actions)
-        return None
+        given: torch.Tensor | None = None
+        if type(kind) is sb3.DiagGaussianDistribution:
+            given = last.mean
+        elif type(kind) is sb3.BernoulliDistribution:
+            given = last.logits
+        elif type(kind) is sb3.MultiCategoricalDistribution:
+            given = torch.cat([part.logits for part in last], dim=1)
+        if given is None or len(given) != len(actions):
+            return None
+        return self._family(given.cpu().numpy(), None).log_prob(actions)
 
     def _masks(self, action_masks: Masks | None, shape: tuple[int, ...]) -> Masks | None:
         if not self.masked:
@@ -278,13 +368,10 @@ class GreedyLaw(NetworkLaw):
         model: Any,
         normalizer: VecNormalize | None,
     ) -> None:
-        super().__init__(policy, network, network.features_extractor, normalizer)  # type: ignore[arg-type]
+        super().__init__(policy, network, normalizer)
         self.model = model
-        self.head: Any = next(
-            getattr(network, name)
-            for name in ("q_net", "quantile_net", "action_net")
-            if hasattr(network, name)
-        )
+        names = ("q_net", "quantile_net", "action_net")
+        self._head = next(name for name in names if hasattr(network, name))
         self.n_quantiles: int | None = getattr(network, "n_quantiles", None)
 
     @property
@@ -300,47 +387,53 @@ class GreedyLaw(NetworkLaw):
 
     def values(self, observations: Observation) -> NDArray[Any]:
         """The network's action values, (n, k)."""
-        with evaluation_mode(self._modules):
-            values: torch.Tensor = self.head(self.reader.features(observations))
+        with self._forward():
+            head: Any = getattr(self.network, self._head)
+            values: torch.Tensor = head(self.reader.features(observations))
             if self.n_quantiles is not None:
                 n_choices = int(self.action_space.n)  # type: ignore[attr-defined]
                 values = values.view(-1, self.n_quantiles, n_choices).mean(dim=1)
-        return values.cpu().numpy()
+        found = values.cpu().numpy()
+        check_output(found, observations)
+        return found
 
     @override
-    def identity(self) -> Iterator[bytes]:
-        yield from super().identity()
-        yield np.float64(self.epsilon).tobytes()
+    def variables(self) -> Iterator[Part]:
+        yield from super().variables()
+        yield from of_value(self.epsilon)
 
 
 class SquashedActorLaw(NetworkLaw):
-    """SAC, TQC and CrossQ: a squashed Gaussian whose parameters the actor gives."""
+    """SAC, TQC and CrossQ: a squashed Gaussian whose parameters the actor gives.
 
-    def __init__(self, policy: BasePolicy, actor: Any, normalizer: VecNormalize | None) -> None:
-        super().__init__(policy, actor, actor.features_extractor, normalizer)
-        self.actor = actor
+    Attributes
+    ----------
+    model : BaseAlgorithm or None
+        Must have no action noise.
+    """
+
+    model: Any = None
+
+    def check_noise(self) -> None:
+        """Refuse noise on top of the policy's own."""
+        if self.model is not None and self.model.action_noise is not None:
+            raise UnsupportedPolicyError(
+                "`model` must have no action noise besides the "
+                f"{type(self.model).__name__} policy's own: a clipped sum of squashed and added "
+                "noise has no closed-form density. Set model.action_noise = None."
+            )
 
     @override
     def distribution(self, observations: Observation, given: Given = NOTHING) -> ActionDistribution:
-        actor = self.actor
-        with evaluation_mode(self._modules):
+        self.check_noise()
+        actor: Any = self.network
+        with self._forward():
             latent = actor.latent_pi(self.reader.features(observations))
             mean = to_float64(actor.mu(latent))
+            check_output(mean, observations)
             if actor.use_sde:
                 variance = latent**2 @ actor.action_dist.get_std(actor.log_std) ** 2
                 return SquashedNormal(self.bounds, mean, np.sqrt(to_float64(variance)))
             # The limits within which SB3 keeps the logarithm of the standard deviation.
             std = np.exp(to_float64(actor.log_std(latent).clamp(-20.0, 2.0)))
         return SquashedNormal(self.bounds, mean, std)
-
-
-def _normalizer_identity(normalizer: VecNormalize) -> Iterable[bytes]:
-    if not normalizer.norm_obs:
-        return
-    statistics = normalizer.obs_rms
-    named = statistics if isinstance(statistics, dict) else {"": statistics}
-    for name, running in sorted(named.items()):
-        yield name.encode()
-        yield np.asarray(running.mean, np.float64).tobytes()
-        yield np.asarray(running.var, np.float64).tobytes()
-    yield np.array([normalizer.clip_obs, normalizer.epsilon]).tobytes()

@@ -18,7 +18,7 @@ from ove_sb3.data.trajectories import Trajectories
 
 from .dispatch import law_of
 from .laws import Law, Masks
-from .networks import check_observations
+from .networks import NotANumber, check_observations
 from .recurrent import rows_of
 from .uniform import uniform_on
 
@@ -107,6 +107,8 @@ def log_prob(
             if deterministic:
                 laws = laws.deterministic()
             found[steps] = laws.log_prob(acted[steps])
+        except NotANumber as error:
+            raise InvalidInputError(_located(error, np.arange(n)[steps], episodes)) from error
         except InvalidInputError as error:
             raise _in_all_rows(error, np.arange(n)[steps]) from error
         if mass is None or counts is None:
@@ -122,6 +124,17 @@ def _in_all_rows(error: InvalidInputError, rows: IntArray) -> InvalidInputError:
     """The error about a batch, with its row numbered among all steps."""
     message = re.sub(r"\brow (\d+)", lambda found: f"row {rows[int(found[1])]}", str(error))
     return type(error)(message)
+
+
+def _located(error: NotANumber, steps: IntArray, lengths: IntArray | None) -> str:
+    """The message with the place in the whole log instead of the batch."""
+    step = int(steps[error.row])
+    if lengths is None:
+        return error.cause.format(place=f"row {step}")
+    ends = np.cumsum(lengths)
+    episode = int(np.searchsorted(ends, step, side="right"))
+    within = step - int(ends[episode] - lengths[episode])
+    return error.cause.format(place=f"episode {episode}, step {within}")
 
 
 def _warn_if_uncovered(law: Law, mass: FloatArray, unseen: IntArray, actions: Any) -> None:

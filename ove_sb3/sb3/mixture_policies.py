@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,7 @@ from ove_sb3.core.validation import check_real
 
 from .dispatch import greedy_law_of, law_of
 from .distributions import ActionDistribution, Mixture
+from .identity import Part, of_value
 from .laws import NOTHING, Given, Masks
 from .networks import Observation
 from .ready_policy import ReadyPolicy
@@ -66,6 +67,7 @@ class MixturePolicy(ReadyPolicy):
                 )
         known = [law.observation_space for law in self.laws if law.observation_space is not None]
         super().__init__(known[0] if known else None, self.laws[0].action_space, rng)
+        self._acted: list[str | None] | None = None  # the components' condition when it first acted
         self.masked = any(law.masked for law in self.laws)
         self.recurrent = any(law.recurrent for law in self.laws)
 
@@ -73,20 +75,28 @@ class MixturePolicy(ReadyPolicy):
         """Largest possible ratio of a step's probability under `policy` to that under the mixture.
 
         1 over its weight: pass it as ``max_ratio`` to `variance_interval` with `policy` as the
-        candidate.
+        candidate. Refused if `policy` has changed since the mixture first acted: what was logged
+        then was drawn from the policy as it was.
         """
-        weight = sum(
-            float(w) for own, w in zip(self.policies, self.weights, strict=True) if own is policy
-        )
-        if not weight:
+        own = [k for k, each in enumerate(self.policies) if each is policy]
+        if not own:
             raise InvalidInputError(
                 f"`policy` must be one of the {len(self.policies)} policies of the mixture, the "
                 f"same object, got {type(policy).__name__}."
             )
-        return 1.0 / weight
+        if self._acted is not None and self.laws[own[0]].condition() != self._acted[own[0]]:
+            raise InvalidInputError(
+                f"`policy` must be as it was when the mixture first acted, but this "
+                f"{type(policy).__name__} has changed since, by training or a schedule: the bound "
+                "holds only for the policy that acted. Keep a copy of the model from before, as "
+                "component and candidate, or make and run a new MixturePolicy."
+            )
+        return 1.0 / float(self.weights[own].sum())
 
     @override
     def distribution(self, observations: Observation, given: Given = NOTHING) -> ActionDistribution:
+        if self._acted is None:
+            self._acted = [law.condition() for law in self.laws]
         states = [None] * len(self.laws) if given.state is None else given.state
         parts = [
             law.distribution(observations, given._replace(state=own))
@@ -105,11 +115,16 @@ class MixturePolicy(ReadyPolicy):
         return Mixture(parts, np.log(self.weights))
 
     @override
-    def identity(self) -> Iterable[bytes] | None:
-        prints = [law.fingerprint() for law in self.laws]
-        if any(each is None for each in prints):
-            return None
-        return [self.weights.tobytes(), *(str(each).encode() for each in prints)]
+    def identity(self) -> Iterator[Part]:
+        yield from of_value(self.weights)
+        for law in self.laws:
+            yield type(law).__qualname__.encode()
+            yield from law.identity()
+
+    @override
+    def variables(self) -> Iterator[Part]:
+        for law in self.laws:
+            yield from law.variables()
 
 
 class EpsilonGreedy(ReadyPolicy):
@@ -162,6 +177,12 @@ class EpsilonGreedy(ReadyPolicy):
         return Mixture([uniform, law.deterministic()], weights)
 
     @override
-    def identity(self) -> Iterable[bytes] | None:
-        inner = self.law.fingerprint()
-        return None if inner is None else [np.float64(self.epsilon).tobytes(), inner.encode()]
+    def identity(self) -> Iterator[Part]:
+        yield from of_value(self.epsilon)
+        yield type(self.law).__qualname__.encode()
+        yield from self.law.identity()
+
+    @override
+    def variables(self) -> Iterator[Part]:
+        yield from of_value(self.epsilon)
+        yield from self.law.variables()

@@ -30,22 +30,31 @@ class ObservationReader:
     Parameters
     ----------
     policy : BasePolicy
-    extractor : torch.nn.Module
-        The features extractor of the acting network.
+    network : torch.nn.Module
+        The acting part of the policy, which holds the features extractor.
+    extractor : str
+        Name of the features extractor in it.
     normalizer : VecNormalize, optional
         Its statistics, as they are at the time of the call, are applied first.
     """
 
     def __init__(
-        self, policy: BasePolicy, extractor: torch.nn.Module, normalizer: VecNormalize | None
+        self, policy: BasePolicy, network: Any, extractor: str, normalizer: VecNormalize | None
     ) -> None:
-        self.policy, self.extractor, self.normalizer = policy, extractor, normalizer
+        self.policy, self.network, self.normalizer = policy, network, normalizer
         self.space = policy.observation_space
+        self._extractor = extractor
         self._parameter = next(iter(policy.parameters()), None)
-        self.plain = (
-            isinstance(self.space, spaces.Box)
-            and not is_image_space(self.space)
-            and type(extractor) is FlattenExtractor
+        self._vectors = isinstance(self.space, spaces.Box) and not is_image_space(self.space)
+
+    @property
+    def plain(self) -> bool:
+        """Whether features are the flat observations themselves."""
+        if not self._vectors:
+            return False
+        extractor = self.network._modules[self._extractor]
+        return is_untouched(extractor, FlattenExtractor) and is_untouched(
+            extractor._modules["flatten"], torch.nn.Flatten
         )
 
     def features(self, observations: Observation) -> torch.Tensor:
@@ -55,9 +64,9 @@ class ObservationReader:
             flat = self._flat(observations)
             return torch.as_tensor(flat, device=getattr(self._parameter, "device", None))
         tensors, _ = self.policy.obs_to_tensor(observations)  # type: ignore[arg-type]
-        normalize = self.policy.normalize_images
+        normalize = self.network.normalize_images
         tensors = preprocess_obs(tensors, self.space, normalize_images=normalize)
-        features: torch.Tensor = self.extractor(tensors)
+        features: torch.Tensor = getattr(self.network, self._extractor)(tensors)
         return features
 
     def flat_features(self, observations: Observation) -> NDArray[np.float32]:
@@ -77,37 +86,33 @@ class PlainMlp:
     """A stack of Linear, Tanh and ReLU layers, evaluated without the detours of `torch.nn`.
 
     A few observations go through numpy, because calling torch costs several times the arithmetic
-    then; more of them through torch, with activations in place. The weights are torch's own memory,
-    so that updates are seen at once.
+    then; more of them through torch, with activations in place. Nothing is kept between calls: the
+    weights are read where torch holds them.
     """
 
     small_batch = 32
 
     def __init__(self, layers: list[torch.nn.Module]) -> None:
         self._layers = layers
-        self._linear = [layer for layer in layers if isinstance(layer, torch.nn.Linear)]
-        self._addresses: list[int] = []
-        self._views: list[tuple[NDArray[Any], NDArray[Any]]] = []
 
     @classmethod
     def of(cls, *modules: torch.nn.Module) -> PlainMlp | None:
-        """The stack of these modules, or None if they are of another kind."""
-        layers: list[torch.nn.Module] = []
+        """The stack of these modules, or None if they are, or do, anything else."""
+        layers: list[Any] = []
         for module in modules:
-            layers.extend(module if type(module) is torch.nn.Sequential else [module])
-        known = all(
-            type(layer) in (torch.nn.Linear, torch.nn.Tanh, torch.nn.ReLU)
-            and not layer._forward_hooks
-            and not layer._forward_pre_hooks
-            for layer in layers
-        )
-        on_cpu = all(
-            layer.weight.device.type == "cpu" and layer.bias is not None
-            for layer in layers
-            if isinstance(layer, torch.nn.Linear)
-        )
-        starts_linear = bool(layers) and isinstance(layers[0], torch.nn.Linear)
-        return cls(layers) if known and on_cpu and starts_linear else None
+            if is_untouched(module, torch.nn.Sequential):
+                layers.extend(module._modules.values())
+            else:
+                layers.append(module)
+        if not layers or type(layers[0]) is not torch.nn.Linear or _hooked_everywhere():
+            return None
+        for layer in layers:
+            if not is_untouched(layer, torch.nn.Linear, torch.nn.Tanh, torch.nn.ReLU):
+                return None
+            for tensor in layer._parameters.values():
+                if tensor is None or tensor.dtype is not torch.float32 or not tensor.is_cpu:
+                    return None
+        return cls(layers)
 
     def __call__(self, x: NDArray[np.float32]) -> NDArray[Any]:
         """Outputs of the stack for a batch, (n, outputs)."""
@@ -124,21 +129,28 @@ class PlainMlp:
             return values.numpy()
 
     def _by_numpy(self, x: NDArray[np.float32]) -> NDArray[Any]:
-        addresses = [layer.weight.data_ptr() for layer in self._linear]
-        if addresses != self._addresses:
-            self._views = [
-                (layer.weight.detach().numpy().T, layer.bias.detach().numpy())
-                for layer in self._linear
-            ]
-            self._addresses = addresses
-        views = iter(self._views)
         for layer in self._layers:
             if isinstance(layer, torch.nn.Linear):
-                weight, bias = next(views)
-                x = x @ weight + bias
+                weight, bias = layer._parameters["weight"], layer._parameters["bias"]
+                x = x @ weight.detach().numpy().T + bias.detach().numpy()  # type: ignore[union-attr]
             else:
                 x = np.tanh(x) if isinstance(layer, torch.nn.Tanh) else np.maximum(x, 0.0)
         return x
+
+
+def is_untouched(module: Any, *kinds: type) -> bool:
+    """Whether `module` is of one of these very classes, and nothing was added to it."""
+    return (
+        type(module) in kinds
+        and not module._forward_hooks
+        and not module._forward_pre_hooks
+        and "forward" not in module.__dict__
+    )
+
+
+def _hooked_everywhere() -> bool:
+    torch_modules: Any = torch.nn.modules.module
+    return bool(torch_modules._global_forward_hooks or torch_modules._global_forward_pre_hooks)
 
 
 def check_observations(
@@ -182,6 +194,38 @@ def check_observations(
     )
 
 
+class NotANumber(InvalidInputError):  # noqa: N818
+    """A network returned NaN in `row`; `cause` names the argument and what to do."""
+
+    def __init__(self, cause: str, row: int, place: str) -> None:
+        super().__init__(cause.format(place=place))
+        self.cause, self.row = cause, row
+
+
+def check_output(output: NDArray[Any], observations: Observation) -> None:
+    """Refuse NaN among the outputs of a network, (n, outputs), and say where it comes from."""
+    if not np.isnan(output).any():
+        return
+    parts = observations.values() if isinstance(observations, Mapping) else [observations]
+    bad = np.zeros(len(output), dtype=np.bool_)
+    for part in map(np.asarray, parts):
+        if part.dtype.kind == "f":
+            bad |= np.isnan(part).reshape(len(part), -1).any(axis=1)
+    if bad.any():
+        cause = (
+            "`observations` must hold no NaN, got some at {place} "
+            f"({int(bad.sum())} of {bad.size} rows). Repair the environment or the log."
+        )
+    else:
+        bad = np.isnan(output).reshape(len(output), -1).any(axis=1)
+        cause = (
+            "`model` must return numbers, but its network gives NaN at {place} for an observation "
+            "without NaN. Training has diverged, or an observation is infinite?"
+        )
+    row = int(np.flatnonzero(bad)[0])
+    raise NotANumber(cause, row, f"row {row}")
+
+
 def _writable(observations: Observation) -> Observation:
     """Logs are read-only, which torch does not support: a copy of the batch then."""
     if isinstance(observations, Mapping):
@@ -190,9 +234,9 @@ def _writable(observations: Observation) -> Observation:
 
 
 @contextmanager
-def evaluation_mode(modules: list[torch.nn.Module]) -> Iterator[None]:
+def evaluation_mode(network: torch.nn.Module) -> Iterator[None]:
     """Without gradients and in evaluation mode, as `predict` acts; the modes are restored."""
-    in_training = [module for module in modules if module.training]
+    in_training = [module for module in network.modules() if module.training]
     for module in in_training:
         module.__dict__["training"] = False  # a plain flag; torch's own setter is slow
     try:

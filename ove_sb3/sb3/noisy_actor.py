@@ -15,8 +15,9 @@ from ove_sb3.core.validation import FloatArray
 
 from .box_distributions import ClippedNormal
 from .distributions import ActionDistribution
+from .identity import Part
 from .laws import NOTHING, Given, Masks, NetworkLaw
-from .networks import Observation, evaluation_mode, to_float64
+from .networks import Observation, check_output, to_float64
 from .noise import GaussianNoise
 
 
@@ -27,19 +28,31 @@ class NoisyActorLaw(NetworkLaw):
     half-width of the Box.
     """
 
-    def __init__(self, policy: Any, noise: GaussianNoise, normalizer: VecNormalize | None) -> None:
-        actor = policy.actor
-        super().__init__(policy, actor, actor.features_extractor, normalizer)
-        self.actor, self.noise = actor, noise
+    def __init__(self, model: Any, normalizer: VecNormalize | None) -> None:
+        super().__init__(model.policy, model.policy.actor, normalizer)
+        self.model = model
+
+    @property
+    def noise(self) -> GaussianNoise:
+        """The model's noise of this moment: schedules replace it."""
+        if self.model.action_noise is None:
+            raise UnsupportedPolicyError(
+                "`model` must have action noise: without it "
+                f"{type(self.model).__name__} is deterministic and its actions have no density. "
+                "Set model.action_noise = NormalActionNoise(...), also to evaluate it as a "
+                "candidate."
+            )
+        return GaussianNoise(self.model.action_noise)
 
     @override
     def distribution(self, observations: Observation, given: Given = NOTHING) -> ActionDistribution:
         mean = self.mean(observations)
         n, d = mean.shape
-        shift, std = self.noise.parameters(n, d, given.state, given.episode_start)
+        noise = self.noise
+        shift, std = noise.parameters(n, d, given.state, given.episode_start)
         half = self.bounds.half_width
         law = ClippedNormal(self.bounds, self.bounds.from_unit(mean + shift), std * half)
-        return _WithNoiseState(law, self.bounds.from_unit(mean)) if self.noise.has_state else law
+        return _WithNoiseState(law, self.bounds.from_unit(mean)) if noise.has_state else law
 
     @override
     def roll(
@@ -55,12 +68,15 @@ class NoisyActorLaw(NetworkLaw):
 
     def mean(self, observations: Observation) -> FloatArray:
         """The actor's output in [-1, 1], (n, d)."""
-        with evaluation_mode(self._modules):
-            return to_float64(self.actor.mu(self.reader.features(observations)))
+        with self._forward():
+            actor: Any = self.network
+            found = to_float64(actor.mu(self.reader.features(observations)))
+        check_output(found, observations)
+        return found
 
     @override
-    def identity(self) -> Iterator[bytes]:
-        yield from super().identity()
+    def variables(self) -> Iterator[Part]:
+        yield from super().variables()
         yield from self.noise.identity()
 
 

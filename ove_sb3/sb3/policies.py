@@ -15,6 +15,7 @@ from ove_sb3.core.validation import FloatArray, check_real
 
 from .dispatch import greedy_law_of
 from .distributions import ActionDistribution, Categorical, log_softmax
+from .identity import Part, of_space, of_value
 from .laws import NOTHING, Given, GreedyLaw
 from .networks import Observation
 from .ready_policy import ReadyPolicy
@@ -50,8 +51,8 @@ class UniformPolicy(ReadyPolicy):
         return uniform_on(self.action_space, len(rows))
 
     @override
-    def identity(self) -> Iterator[bytes]:
-        yield repr(self.action_space).encode()
+    def identity(self) -> Iterator[Part]:
+        yield from of_space(self.action_space)
 
 
 class TabularPolicy(ReadyPolicy):
@@ -95,8 +96,8 @@ class TabularPolicy(ReadyPolicy):
         return Categorical(self.log_p[states.astype(np.int64)], self.action_space)  # type: ignore[arg-type]
 
     @override
-    def identity(self) -> Iterator[bytes]:
-        yield self.log_p.tobytes()
+    def identity(self) -> Iterator[Part]:
+        yield from of_value(self.log_p)
 
 
 class SoftmaxPolicy(ReadyPolicy):
@@ -150,9 +151,9 @@ class SoftmaxPolicy(ReadyPolicy):
         return Categorical(log_p, self.action_space)  # type: ignore[arg-type]
 
     @override
-    def identity(self) -> Iterator[bytes]:
-        yield np.float64(self.temperature).tobytes()
+    def identity(self) -> Iterator[Part]:
+        yield from of_value(self.temperature)
         if isinstance(self.values, GreedyLaw):
             yield from self.values.identity()
         else:
-            yield self.values.tobytes()
+            yield from of_value(self.values)

@@ -14,7 +14,7 @@ from ove_sb3.core.errors import InvalidInputError, UnsupportedPolicyError
 
 from .distributions import ActionDistribution
 from .laws import NOTHING, ActorCriticLaw, Given, Masks
-from .networks import Observation, evaluation_mode
+from .networks import Observation
 
 
 class RecurrentLaw(ActorCriticLaw):
@@ -34,14 +34,15 @@ class RecurrentLaw(ActorCriticLaw):
     @override
     def distribution(self, observations: Observation, given: Given = NOTHING) -> ActionDistribution:
         policy: Any = self.policy
-        with evaluation_mode(self._modules):
+        with self._forward():
             features = self.reader.features(observations)
             n = len(features)
             starts = np.zeros(n) if given.episode_start is None else given.episode_start
             carried = self._state(given.state, n)
             start = torch.as_tensor(starts, dtype=torch.float32, device=policy.device)
             latent, after = policy._process_sequence(features, carried, start, policy.lstm_actor)
-            law = self._head(policy.mlp_extractor.forward_actor(latent), given.action_masks)
+            latent = policy.mlp_extractor.forward_actor(latent)
+            law = self._head(latent, given.action_masks, observations)
         law.state = (after[0].cpu().numpy(), after[1].cpu().numpy())
         return law
 
@@ -53,14 +54,13 @@ class RecurrentLaw(ActorCriticLaw):
         n, longest = len(lengths), int(lengths.max())
         time = np.arange(longest)[:, None] < lengths[None, :]  # (longest, n): not padding
         episode, step = np.nonzero(time.T)
-        with evaluation_mode(self._modules):
+        with self._forward():
             features = self.reader.features(observations)
             padded = features.new_zeros(longest, n, features.shape[1])
             padded[step, episode] = features
             output, _ = policy.lstm_actor(padded)
-            return self._head(
-                policy.mlp_extractor.forward_actor(output[step, episode]), action_masks
-            )
+            latent = policy.mlp_extractor.forward_actor(output[step, episode])
+            return self._head(latent, action_masks, observations)
 
     def _state(self, state: Any, n: int) -> tuple[torch.Tensor, torch.Tensor]:
         policy: Any = self.policy

@@ -18,10 +18,12 @@ from ove_sb3.data.trajectories import Trajectories
 from .drawing import Drawing
 from .environments import (
     MASK_METHOD,
+    check_spaces,
     copy_rows,
     metadata_of,
     metadata_of_env,
     read_masks,
+    side_by_side,
     split_normalizer,
 )
 from .recorder import Recorder, Step
@@ -31,26 +33,39 @@ class _Log:
     """What both wrappers do: ask for the law of an action, and record it with its outcome."""
 
     def __init__(
-        self, n_envs: int, metadata: Metadata, path: str | PathLike[str] | None, flush_every: int
+        self, env: Any, metadata: Metadata, path: str | PathLike[str] | None, flush_every: int
     ) -> None:
-        self.n_envs = n_envs
-        self.recorder = Recorder(n_envs, metadata, path, flush_every)
+        self.env = env
+        self.n_envs = int(getattr(env, "num_envs", 1))
+        self.single = isinstance(env, gym.Env)
+        self.recorder = Recorder(self.n_envs, metadata, path, flush_every)
         self.drawing: Drawing | None = None
         self.observations: Any = None
         self.step: Step | None = None
-        self._parameters: list[Any] = []
-        self._seen: tuple[int, ...] = ()
+        self._model: Any = None
+        self._fresh = self._acted = self._noted = False
+        self._adaptive = False  # True once and for all
+        self._fingerprint: str | None = None
+        self._condition: str | None = None
 
     def follow(self, model: Any, normalizer: Any) -> None:
-        self.drawing = Drawing(model, self.n_envs, normalizer)
-        policy = getattr(model, "policy", model)
-        self._parameters = list(policy.parameters()) if hasattr(policy, "parameters") else []
-        self._seen = self._versions()
-        self.recorder.note(adaptive=False, fingerprint=self.drawing.law.fingerprint())
-        self.recorder.name_behavior(type(model).__name__)
+        drawing = Drawing(model, self.n_envs, normalizer)
+        check_spaces(drawing.law, self.env, "Put the logging wrapper where the model acts.")
+        self.drawing, self._fresh = drawing, True
 
-    def _versions(self) -> tuple[int, ...]:
-        return tuple(parameter._version for parameter in self._parameters)
+    def _begin(self, drawing: Drawing) -> None:
+        """A model is about to act for the first time since it was named."""
+        fingerprint, condition = drawing.law.fingerprint(), drawing.law.condition()
+        if drawing.model is self._model:
+            same = condition == self._condition
+        else:
+            same = fingerprint is not None and fingerprint == self._fingerprint
+        self._adaptive |= self._acted and not same
+        self._model, self._fingerprint, self._condition = drawing.model, fingerprint, condition
+        self._acted, self._fresh = True, False
+        self.recorder.name_behavior(type(drawing.model).__name__)
+        if not self._adaptive:
+            self.recorder.note(adaptive=False, fingerprint=fingerprint)
 
     def restart(self, observations: Any) -> None:
         self.observations = copy_rows(observations)
@@ -66,19 +81,37 @@ class _Log:
             )
         if self.observations is None:
             raise InvalidInputError("`reset` must be called before the first step.")
+        if self._fresh:
+            self._begin(self.drawing)
         actions = np.array(actions)
         log_probs = self.drawing.log_prob(self.observations, actions, masks)
         self.step = Step(self.observations, actions, log_probs, masks)
+        self._adaptive |= self.drawing.adaptive
+        if self._adaptive and not self._noted:
+            self._note_adaptive()
 
     def after(self, observations: Any, rewards: Any, dones: Any, infos: Any) -> None:
         assert self.drawing is not None
         assert self.step is not None
         self.drawing.ended(dones)
-        if dones.any() and (self.drawing.adaptive or self._versions() != self._seen):
-            self.recorder.note(adaptive=True, fingerprint=None)
+        if not self._adaptive and dones.any():
+            # Weights and statistics can change without a trace: their content is compared.
+            self._adaptive = self.drawing.law.condition() != self._condition
+            if self._adaptive:
+                self._note_adaptive()
         # SB3 changes the rewards it is given in place at time-outs.
         self.recorder.add(self.step, np.array(rewards, dtype=np.float64), dones, infos)
         self.observations = copy_rows(observations)
+
+    def _note_adaptive(self) -> None:
+        if self.single and (n_envs := side_by_side()) > 1:
+            raise InvalidInputError(
+                f"`env` must be the only one in which a model acts that changes, got {n_envs} side "
+                "by side: the log would not tell which episodes the model had seen when another "
+                "began. Use VecLogActionProbability around them all."
+            )
+        self._noted = True
+        self.recorder.note(adaptive=True, fingerprint=None)
 
 
 class _Logger:
@@ -124,7 +157,9 @@ class VecLogActionProbability(_Logger, VecEnvWrapper):
     The action must be drawn by the model right before the step, from the observation last
     returned: in `learn`, or by ``predict(obs)`` with ``deterministic=False``. Policies with memory
     must be given their state. Under a VecNormalize the original observations and rewards are
-    logged. Episodes that have not ended are not logged. A log of `learn` is marked as adaptive.
+    logged. Episodes that have not ended are not logged. A log is marked as adaptive once the model
+    learns or was changed in any other way since it first acted: weights, exploration, running
+    statistics of a VecNormalize, another model.
 
     Examples
     --------
@@ -151,7 +186,7 @@ class VecLogActionProbability(_Logger, VecEnvWrapper):
         super().__init__(venv)
         original, self._normalizer = split_normalizer(venv)
         metadata = metadata_of(original, reward_range=reward_range)
-        self._log = _Log(venv.num_envs, metadata, path, flush_every)
+        self._log = _Log(original, metadata, path, flush_every)
         self._masks: NDArray[np.bool_] | None = None
         if model is not None:
             self.set_model(model)
@@ -218,7 +253,7 @@ class LogActionProbability(
     """Logs what a model does in an environment, with the probability of every action.
 
     For loops of your own, and inside `Monitor`. Several environments at once are better wrapped
-    together by `VecLogActionProbability`.
+    together by `VecLogActionProbability`; a model that changes must be.
 
     Parameters
     ----------
@@ -273,7 +308,7 @@ class LogActionProbability(
         )
         gym.Wrapper.__init__(self, env)
         metadata = metadata_of_env(env, reward_range=reward_range)
-        self._log = _Log(1, metadata, path, flush_every)
+        self._log = _Log(env, metadata, path, flush_every)
         if model is not None:
             self.set_model(model)
 

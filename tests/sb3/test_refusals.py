@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+from dataclasses import replace
 from typing import Any
 
 import gymnasium as gym
@@ -13,13 +15,14 @@ from sb3_contrib import ARS
 from stable_baselines3 import DDPG, DQN, PPO, TD3
 from stable_baselines3.common.noise import ActionNoise, NormalActionNoise
 from stable_baselines3.common.policies import ActorCriticPolicy
+from stable_baselines3.common.vec_env import DummyVecEnv
 from stable_baselines3.dqn import policies as dqn
 from stable_baselines3.sac import policies as sac
 from stable_baselines3.td3 import policies as td3
 
 import ove_sb3 as ove
 
-from .toys import Toy, make_model, normal_noise, ou_noise, repeat, toys
+from .toys import CASES, Toy, make_model, normal_noise, ou_noise, repeat, toys
 
 OBSERVATIONS = np.zeros((3, 3), np.float32)
 SMALL: dict[str, Any] = {"device": "cpu", "buffer_size": 10}
@@ -229,6 +232,87 @@ def test_spaces_that_do_not_fit() -> None:
         ove.UniformPolicy(narrow)
     with pytest.raises(ove.InvalidInputError, match="bounded for a uniform law"):
         ove.UniformPolicy(spaces.Box(-np.inf, np.inf, (1,)))
+
+
+class _Other(Toy):
+    """Other observations than a model's."""
+
+    def __init__(self, space: Any) -> None:
+        super().__init__()
+        self.observation_space = space
+
+
+@pytest.mark.parametrize(
+    "space",
+    [
+        spaces.Box(-1.0, 1.0, (5,)),
+        spaces.Discrete(3),
+        spaces.Dict({"a": spaces.Box(-1.0, 1.0, (3,))}),
+    ],
+)
+def test_observations_that_do_not_fit(space: Any) -> None:
+    model = make_model("PPO-discrete")
+    both = r"observation space of `env`, (Box\(.*\(5,\)|Discrete\(3\)|Dict).*got Box\(.*\(3,\)"
+    with pytest.raises(ove.InvalidInputError, match=both):
+        ove.collect(model, _Other(space), 2)
+    with pytest.raises(ove.InvalidInputError, match=both):
+        ove.LogActionProbability(_Other(space), model)
+    with pytest.raises(ove.InvalidInputError, match=both):
+        ove.VecLogActionProbability(DummyVecEnv([lambda: _Other(space)]), model)
+    with pytest.raises(ove.InvalidInputError, match="action space of `env`"):
+        ove.LogActionProbability(Toy("box"), model)
+
+
+def test_observations_that_cannot_be_logged() -> None:
+    class Unused(_Other):
+        def reset(self, **_: Any) -> Any:
+            raise AssertionError("refused too late")
+
+    env = Unused(spaces.Tuple((spaces.Discrete(3), spaces.Discrete(2))))
+    policy = ove.UniformPolicy(env.action_space)
+    for refused in (
+        lambda: ove.collect(policy, env, 2),
+        lambda: ove.LogActionProbability(env, policy),
+    ):
+        with pytest.raises(ove.InvalidInputError, match=r"got Tuple.*spaces\.flatten"):
+            refused()
+
+
+CASES_OF_NAN = ("PPO-discrete", "PPO-box", "PPO-dict", "RecurrentPPO-box", "DQN-discrete",
+                "SAC-box", "TD3-box")  # fmt: skip
+
+
+@pytest.mark.parametrize("case", CASES_OF_NAN)
+def test_observations_that_are_not_numbers(case: str) -> None:
+    _, actions, observations, _ = CASES[case]
+    model = make_model(case)
+    data = ove.collect(model, Toy(actions, observations), 6, seed=0)
+    seen = copy.deepcopy(data.observations)
+    entry = seen["a"] if isinstance(seen, dict) else seen
+    entry[34, 1] = np.nan
+    entry[57, 0] = np.nan
+    bad = replace(data, observations=seen, metadata=ove.Metadata())
+    place = r"`observations` must hold no NaN, got some at episode 3, step 4"
+    with pytest.raises(ove.InvalidInputError, match=place):
+        ove.log_prob(model, bad)
+    if not model.policy.__class__.__name__.startswith("Recurrent"):
+        with pytest.raises(ove.InvalidInputError, match="got some at row 34"):
+            ove.log_prob(model, seen, data.actions)
+
+    class Broken(Toy):
+        def _observe(self, shift: float) -> Any:
+            found = super()._observe(shift)
+            if self.time == 3:
+                (found["a"] if isinstance(found, dict) else found)[0] = np.nan
+            return found
+
+    with pytest.raises(ove.InvalidInputError, match="`observations` must hold no NaN"):
+        ove.collect(model, Broken(actions, observations), 2, seed=0)
+    with torch.no_grad():
+        for parameter in model.policy.parameters():
+            parameter.fill_(np.nan)
+    with pytest.raises(ove.InvalidInputError, match=r"network gives NaN at episode 0, step 0"):
+        ove.log_prob(model, replace(data, metadata=ove.Metadata()))
 
 
 def test_actions_that_do_not_fit() -> None:

@@ -12,7 +12,7 @@ from gymnasium.utils.env_checker import check_env
 from stable_baselines3 import PPO
 from stable_baselines3.common.env_checker import check_env as sb3_check_env
 from stable_baselines3.common.monitor import Monitor
-from stable_baselines3.common.vec_env import DummyVecEnv, VecNormalize
+from stable_baselines3.common.vec_env import DummyVecEnv, SubprocVecEnv, VecNormalize
 
 import ove_sb3 as ove
 
@@ -131,6 +131,36 @@ def test_under_vec_normalize() -> None:
     model.learn(100, callback=Watch())
     np.testing.assert_allclose(env.trajectories().log_probs, np.concatenate(logged), atol=1e-5)
     assert np.abs(np.asarray(env.trajectories().observations)).max() > 1.5
+
+
+def limited() -> gym.Env[Any, Any]:
+    return Monitor(gym.wrappers.TimeLimit(Toy(), 7))
+
+
+@pytest.mark.parametrize(
+    "kind", ["one", "nested", "made", "vec", "mixed", "unlimited", "elsewhere"]
+)
+def test_the_horizon_of_a_time_limit_is_known(kind: str) -> None:
+    model = make_model("PPO-discrete")
+    if kind in ("one", "nested", "made"):
+        env: Any = limited()
+        if kind == "nested":
+            env = gym.wrappers.TimeLimit(env, 9)
+        if kind == "made":
+            env, model = gym.wrappers.TimeLimit(gym.make("CartPole-v1"), 7), None
+        logged: Any = ove.LogActionProbability(env)
+    else:
+        makers: list[Any] = [limited, limited]
+        if kind == "mixed":
+            makers = [limited, lambda: gym.wrappers.TimeLimit(Toy(), 5)]
+        if kind == "unlimited":
+            makers = [limited, Toy]
+        venv = SubprocVecEnv(makers) if kind == "elsewhere" else DummyVecEnv(makers)
+        logged = ove.VecLogActionProbability(VecNormalize(venv))
+    assert logged._log.recorder.metadata.horizon == (None if kind == "unlimited" else 7)
+    logged.close()
+    if kind == "one":
+        assert ove.collect(model, limited(), 2, seed=0).metadata.horizon == 7
 
 
 @pytest.mark.parametrize("n_envs", [1, 3])
