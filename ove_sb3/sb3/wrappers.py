@@ -36,7 +36,7 @@ class _Log:
         self, env: Any, metadata: Metadata, path: str | PathLike[str] | None, flush_every: int
     ) -> None:
         self.env = env
-        self.n_envs = int(getattr(env, "num_envs", 1))
+        self.n_envs = env.num_envs if isinstance(env, VecEnv) else 1
         self.single = isinstance(env, gym.Env)
         self.recorder = Recorder(self.n_envs, metadata, path, flush_every)
         self.drawing: Drawing | None = None
