@@ -11,7 +11,16 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .core.diagnostics import Diagnostics, diagnose
-    from .core.errors import (
+    from .core.estimators import estimate_mean, estimate_variance
+    from .core.intervals import mean_interval, variance_interval
+    from .core.results import Interval
+    from .core.statistics import TrajectoryStatistics, trajectory_statistics
+    from .data.interchange import from_minari, to_minari
+    from .data.log import DiskLog, open_log
+    from .data.metadata import Metadata
+    from .data.storage import EpisodeWriter
+    from .data.trajectories import Trajectories
+    from .errors import (
         AssumptionError,
         DependenceWarning,
         EmptyLogError,
@@ -25,15 +34,6 @@ if TYPE_CHECKING:
         WeightOverflowError,
         WorkerError,
     )
-    from .core.estimators import estimate_mean, estimate_variance
-    from .core.intervals import mean_interval, variance_interval
-    from .core.results import Interval
-    from .core.statistics import TrajectoryStatistics, trajectory_statistics
-    from .data.interchange import from_minari, to_minari
-    from .data.log import DiskLog, open_log
-    from .data.metadata import Metadata
-    from .data.storage import EpisodeWriter
-    from .data.trajectories import Trajectories
     from .evaluation.many import Comparison, compare
     from .evaluation.one import evaluate
     from .evaluation.result import Evaluation
@@ -52,37 +52,37 @@ __version__ = "0.1.0.dev0"
 
 _HOME = {
     "ActionDistribution": "sb3.distributions",
-    "AssumptionError": "core.errors",
+    "AssumptionError": "errors",
     "Comparison": "evaluation.many",
-    "DependenceWarning": "core.errors",
+    "DependenceWarning": "errors",
     "Diagnostics": "core.diagnostics",
     "DiskLog": "data.log",
-    "EmptyLogError": "core.errors",
+    "EmptyLogError": "errors",
     "EpisodeWriter": "data.storage",
     "EpsilonGreedy": "sb3.mixture_policies",
     "Evaluation": "evaluation.result",
     "Interval": "core.results",
-    "InvalidInputError": "core.errors",
+    "InvalidInputError": "errors",
     "LogActionProbability": "sb3.wrappers",
     "Look": "sb3.look",
-    "MeanWeightError": "core.errors",
+    "MeanWeightError": "errors",
     "Metadata": "data.metadata",
     "MixturePolicy": "sb3.mixture_policies",
     "OffPolicyVarianceCallback": "sb3.callback",
-    "OveError": "core.errors",
-    "OveWarning": "core.errors",
+    "OveError": "errors",
+    "OveWarning": "errors",
     "SoftmaxPolicy": "sb3.policies",
     "StopTrainingOnSafeVariance": "sb3.stop_training",
-    "StorageError": "core.errors",
-    "SupportWarning": "core.errors",
+    "StorageError": "errors",
+    "SupportWarning": "errors",
     "TabularPolicy": "sb3.policies",
     "Trajectories": "data.trajectories",
     "TrajectoryStatistics": "core.statistics",
     "UniformPolicy": "sb3.policies",
-    "UnsupportedPolicyError": "core.errors",
+    "UnsupportedPolicyError": "errors",
     "VecLogActionProbability": "sb3.wrappers",
-    "WeightOverflowError": "core.errors",
-    "WorkerError": "core.errors",
+    "WeightOverflowError": "errors",
+    "WorkerError": "errors",
     "action_distribution": "sb3.dispatch",
     "collect": "sb3.collect",
     "compare": "evaluation.many",

@@ -17,7 +17,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, Protocol
 
-from ove_sb3.core.errors import InvalidInputError, WorkerError
+from ove_sb3.errors import InvalidInputError, WorkerError
 
 MOST_FAILURES = 3
 _WAIT_SECONDS = 30

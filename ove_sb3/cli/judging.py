@@ -10,13 +10,13 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from ove_sb3.core.errors import InvalidInputError
+from ove_sb3._files import write_bytes
+from ove_sb3.errors import InvalidInputError
 from ove_sb3.evaluation.many import Comparison
 from ove_sb3.evaluation.many import compare as compare_candidates
 from ove_sb3.evaluation.one import evaluate as evaluate_candidate
 from ove_sb3.evaluation.result import Evaluation
 from ove_sb3.evaluation.text import bounds, count, number, percent
-from ove_sb3.report.writing import write_bytes
 
 from . import options
 from .models import candidate_of, find_class, named_candidates, named_classes

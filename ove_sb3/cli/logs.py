@@ -10,8 +10,8 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from ove_sb3.core.errors import InvalidInputError
 from ove_sb3.data.log import open_log
+from ove_sb3.errors import InvalidInputError
 from ove_sb3.evaluation.candidates import load_model
 from ove_sb3.evaluation.text import number
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ove_sb3.core.errors import InvalidInputError
+from ove_sb3.errors import InvalidInputError
 
 _LIBRARIES = ("stable_baselines3", "sb3_contrib")
 

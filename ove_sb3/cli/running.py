@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 import typer
 from rich.console import Console
 
-from ove_sb3.core.errors import OveError, OveWarning
+from ove_sb3.errors import OveError, OveWarning
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 NOT_PROVEN, BAD_INPUT, UNEXPECTED, INTERRUPTED = 1, 2, 3, 130

@@ -11,12 +11,13 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import ndtr, ndtri
 
+from ove_sb3._validation import FloatArray
+from ove_sb3.errors import InvalidInputError
+
 from .crossfit import crossfit_columns
-from .errors import InvalidInputError
 from .estimators import squared_mean
 from .resample import resampled_sums
 from .statistics import TrajectoryStatistics
-from .validation import FloatArray
 
 BOOTSTRAP_KINDS = ("basic", "percentile", "bca", "studentized")
 APPROXIMATE_ESTIMATORS = ("crossfit", "cdis", "is")

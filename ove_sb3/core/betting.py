@@ -32,7 +32,7 @@ from typing import Any
 import numba
 import numpy as np
 
-from .validation import FloatArray, IntArray
+from ove_sb3._validation import FloatArray, IntArray
 
 _LANES = 32  # grid points tested side by side
 _RUN = 16  # observations between two looks at the capital

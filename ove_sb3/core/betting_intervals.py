@@ -21,10 +21,11 @@ from itertools import pairwise
 import numpy as np
 from scipy.special import ndtri
 
+from ove_sb3._validation import FloatArray, IntArray
+
 from .betting import Schedule, Wager, expected_spread, grid_around, last_rejected
 from .limits import Limits
 from .statistics import TrajectoryStatistics
-from .validation import FloatArray, IntArray
 
 _PAST_CAP = 1 << 14  # past observations looked at for the stakes
 _MANY_BLOCKS = 400  # revisions of the stakes; more are tighter and slower

@@ -17,8 +17,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ove_sb3._validation import FloatArray
+
 from .statistics import TrajectoryStatistics
-from .validation import FloatArray
 
 _MOST_FOLDS = 5
 _SMALLEST_FOLD = 50  # smaller ones estimate the square of the remaining mean badly

@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from ove_sb3._validation import FloatArray
+
 from .results import Interval
 from .statistics import TrajectoryStatistics
-from .validation import FloatArray
 
 _HEAVY_TAIL = 0.7  # of the generalised Pareto shape: averages of the weights become unreliable
 _BROKEN_LOG = 5.0  # standard errors between the mean weight and 1

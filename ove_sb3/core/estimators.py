@@ -6,10 +6,11 @@ import warnings
 
 import numpy as np
 
+from ove_sb3._validation import FloatArray, check_choice
+from ove_sb3.errors import InvalidInputError, SupportWarning
+
 from .crossfit import crossfit_mean, crossfit_variance
-from .errors import InvalidInputError, SupportWarning
 from .statistics import TrajectoryStatistics
-from .validation import FloatArray, check_choice
 
 MEAN_ESTIMATORS = ("pdis", "crossfit", "is", "wis")
 VARIANCE_ESTIMATORS = (

@@ -6,6 +6,9 @@ import math
 
 import numpy as np
 
+from ove_sb3._validation import IntArray, as_generator, check_choice, check_integer, check_real
+from ove_sb3.errors import InvalidInputError
+
 from .approximate import (
     APPROXIMATE_ESTIMATORS,
     BOOTSTRAP_KINDS,
@@ -16,7 +19,6 @@ from .approximate import (
     variance_statistic,
 )
 from .betting_intervals import mean_lower, variance_lower, variance_upper
-from .errors import InvalidInputError
 from .estimators import warn_if_blind
 from .limits import Limits, check_mean_weight, resolve_limits
 from .mean_bounds import MEAN_BOUNDS
@@ -28,7 +30,6 @@ from .paper_interval import (
 )
 from .results import Interval
 from .statistics import TrajectoryStatistics
-from .validation import IntArray, as_generator, check_choice, check_integer, check_real
 
 METHODS = ("betting", "paper", "bootstrap", "delta")
 SIDES = ("both", "lower", "upper")

@@ -10,9 +10,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .errors import AssumptionError, InvalidInputError, MeanWeightError
+from ove_sb3._validation import check_range, check_real
+from ove_sb3.errors import AssumptionError, InvalidInputError, MeanWeightError
+
 from .statistics import TrajectoryStatistics
-from .validation import check_range, check_real
 
 _SLACK = 1e-9  # relative: room for rounding when data are compared with a limit
 _SINGLE_PRECISION = 2.0**-23  # relative: rounding of rewards in single precision

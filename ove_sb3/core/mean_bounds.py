@@ -10,8 +10,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from .errors import InvalidInputError
-from .validation import FloatArray
+from ove_sb3._validation import FloatArray
+from ove_sb3.errors import InvalidInputError
 
 MeanBound = Callable[[FloatArray, float, float], float]
 

@@ -20,10 +20,11 @@ import math
 
 import numpy as np
 
+from ove_sb3._validation import FloatArray, IntArray
+
 from .limits import Limits
 from .mean_bounds import MeanBound
 from .statistics import TrajectoryStatistics
-from .validation import FloatArray, IntArray
 
 
 def paper_variance_upper(

@@ -11,8 +11,9 @@ from concurrent.futures import ThreadPoolExecutor
 import numba
 import numpy as np
 
+from ove_sb3._validation import FloatArray
+
 from .statistics import n_threads
-from .validation import FloatArray
 
 _RESAMPLES_PER_TASK = 32
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)

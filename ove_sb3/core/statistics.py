@@ -29,9 +29,7 @@ from dataclasses import dataclass, field, fields
 import numpy as np
 from numpy.typing import NDArray
 
-from .errors import InvalidInputError, WeightOverflowError
-from .step_kernel import LARGEST_LOG_WEIGHT, accumulate
-from .validation import (
+from ove_sb3._validation import (
     FloatArray,
     IntArray,
     as_counts,
@@ -41,6 +39,9 @@ from .validation import (
     check_real,
     check_same_size,
 )
+from ove_sb3.errors import InvalidInputError, WeightOverflowError
+
+from .step_kernel import LARGEST_LOG_WEIGHT, accumulate
 
 _STEPS_PER_TASK = 1 << 18
 _MOST_TASKS = 64

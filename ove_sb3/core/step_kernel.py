@@ -5,7 +5,7 @@ from __future__ import annotations
 import numba
 import numpy as np
 
-from .validation import FloatArray, IntArray
+from ove_sb3._validation import FloatArray, IntArray
 
 LARGEST_LOG_WEIGHT = 709.0  # exp of more than this is not a finite double
 

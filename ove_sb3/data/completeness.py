@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ove_sb3.core.errors import InvalidInputError
+from ove_sb3.errors import InvalidInputError
 
 from .trajectories import Trajectories
 

@@ -26,7 +26,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ove_sb3.core.errors import StorageError
+from ove_sb3.errors import StorageError
 
 from .metadata import Metadata, merge
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ove_sb3.core.errors import InvalidInputError
+from ove_sb3.errors import InvalidInputError
 
 from .metadata import Metadata, describe_space, make_space
 from .trajectories import Trajectories

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from ove_sb3.core.errors import EmptyLogError, InvalidInputError
-from ove_sb3.core.validation import check_integer
+from ove_sb3._validation import check_integer
+from ove_sb3.errors import EmptyLogError, InvalidInputError
 
 from .metadata import Metadata
 from .trajectories import Trajectories

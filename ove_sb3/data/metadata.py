@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from ove_sb3.core.errors import InvalidInputError
-from ove_sb3.core.validation import check_integer, check_range
+from ove_sb3._validation import check_integer, check_range
+from ove_sb3.errors import InvalidInputError
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from ove_sb3.core.errors import StorageError
+from ove_sb3.errors import StorageError
 
 from . import files
 from .columns import Arrays, field_kind, to_arrays, to_trajectories

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ove_sb3.core.errors import InvalidInputError, StorageError
+from ove_sb3.errors import InvalidInputError, StorageError
 
 from . import files
 from .columns import Arrays, to_arrays, to_trajectories

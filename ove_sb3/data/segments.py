@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from ove_sb3.core.errors import StorageError
+from ove_sb3.errors import StorageError
 
 _MAGIC = b"OVESEG01"
 _HEADER = struct.Struct("<8sQI")

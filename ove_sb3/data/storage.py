@@ -21,8 +21,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ove_sb3.core.errors import InvalidInputError
-from ove_sb3.core.validation import check_integer
+from ove_sb3._validation import check_integer
+from ove_sb3.errors import InvalidInputError
 
 from .columns import to_batch
 from .files import (

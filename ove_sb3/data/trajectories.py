@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ove_sb3.core.errors import InvalidInputError
-from ove_sb3.core.validation import (
+from ove_sb3._validation import (
     FloatArray,
     IntArray,
     as_counts,
@@ -19,6 +18,7 @@ from ove_sb3.core.validation import (
     as_generator,
     check_real,
 )
+from ove_sb3.errors import InvalidInputError
 
 from .metadata import Metadata, merge
 

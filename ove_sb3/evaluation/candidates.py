@@ -10,10 +10,10 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from ove_sb3.core.errors import InvalidInputError
-from ove_sb3.core.validation import FloatArray
+from ove_sb3._validation import FloatArray
 from ove_sb3.data.metadata import Metadata
 from ove_sb3.data.trajectories import DISCRETE_KINDS, Trajectories
+from ove_sb3.errors import InvalidInputError
 
 _PICKLE = "Loading a model file executes pickled code in it: load only files you trust."
 

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from ove_sb3.core.errors import InvalidInputError
-from ove_sb3.core.validation import check_choice
+from ove_sb3._validation import check_choice
 from ove_sb3.data.log import DiskLog, as_log
 from ove_sb3.data.trajectories import Trajectories
+from ove_sb3.errors import InvalidInputError
 
 from .candidates import as_candidate
 from .one import assess
@@ -134,8 +134,8 @@ class Comparison:
 
     def save_html(self, path: str | PathLike[str]) -> None:
         """Write a report that needs nothing else: one file, no network."""
+        from ove_sb3._files import write_text
         from ove_sb3.report.html import comparison_page
-        from ove_sb3.report.writing import write_text
 
         write_text(path, comparison_page(self))
 

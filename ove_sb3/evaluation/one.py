@@ -12,7 +12,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ove_sb3.core.diagnostics import diagnose
-from ove_sb3.core.errors import SupportWarning
 from ove_sb3.core.estimators import (
     estimate_mean,
     estimate_variance,
@@ -25,6 +24,7 @@ from ove_sb3.core.statistics import TrajectoryStatistics
 from ove_sb3.data.log import DiskLog, as_log
 from ove_sb3.data.metadata import Metadata
 from ove_sb3.data.trajectories import Trajectories
+from ove_sb3.errors import SupportWarning
 
 from .candidates import as_candidate
 from .precision import episodes_to_halve

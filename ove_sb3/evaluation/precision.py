@@ -8,9 +8,9 @@ from dataclasses import replace
 
 import numpy as np
 
+from ove_sb3._validation import IntArray
 from ove_sb3.core.results import Interval
 from ove_sb3.core.statistics import TrajectoryStatistics
-from ove_sb3.core.validation import IntArray
 
 _FEWEST = 40  # episodes: halves of less say nothing about a rate
 _SLOWEST, _FASTEST = 0.25, 1.0  # of the exponent r in width ~ n^-r

@@ -16,13 +16,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ove_sb3 import parallel
-from ove_sb3.core.errors import InvalidInputError, OveError, SupportWarning
+from ove_sb3._progress import progress_bar
+from ove_sb3._validation import check_integer
 from ove_sb3.core.statistics import TrajectoryStatistics, shard_statistics
-from ove_sb3.core.validation import check_integer
 from ove_sb3.data.completeness import check_complete
 from ove_sb3.data.log import Log, Part, located
 from ove_sb3.data.reading import ChunkError
 from ove_sb3.data.trajectories import Trajectories
+from ove_sb3.errors import InvalidInputError, OveError, SupportWarning
 
 from .candidates import Candidate, KnownLogProbs
 
@@ -78,19 +79,17 @@ def reduce_log(
     n_jobs = check_integer(n_jobs, "n_jobs", 1)
     totals = [Total() for _ in candidates]
     doubts: list[list[str | None]] = []
-    bar = _progress_bar(log.n_steps) if progress else None
+    bar = progress_bar(progress, total=log.n_steps, unit="step", scale=True)
     try:
         for block in _blocks(log, candidates, gamma, horizon, n_jobs, scheduler):
             for total, stats in zip(totals, block.stats, strict=True):
                 total.add(stats)
             doubts.append(block.doubts)
-            if bar is not None:
-                bar.update(block.stats[0].n_steps)
+            bar.update(block.stats[0].n_steps)
     except ChunkError as error:
         raise located(error, log) from error
     finally:
-        if bar is not None:
-            bar.close()
+        bar.close()
     found = [total.join() for total in totals]
     if found[0].n_steps != log.n_steps:
         raise RuntimeError(f"{found[0].n_steps} of {log.n_steps} steps were counted")
@@ -236,13 +235,3 @@ def _too_few(n: int) -> InvalidInputError:
         f"`data` must hold at least 2 episodes, got {n}. A variance cannot be estimated from "
         "fewer: log more."
     )
-
-
-def _progress_bar(n_steps: int) -> Any:
-    try:
-        from tqdm.auto import tqdm
-    except ImportError as error:
-        raise InvalidInputError(
-            "`progress` must be False without tqdm. Install it: pip install tqdm."
-        ) from error
-    return tqdm(total=n_steps, unit="step", unit_scale=True)

@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
+from ove_sb3._validation import check_real
 from ove_sb3.core.diagnostics import Diagnostics
-from ove_sb3.core.errors import InvalidInputError
 from ove_sb3.core.results import Interval
 from ove_sb3.core.statistics import TrajectoryStatistics
-from ove_sb3.core.validation import check_real
+from ove_sb3.errors import InvalidInputError
 
 from .settings import Settings
 from .text import bounds, count, number, percent, table
@@ -203,8 +203,8 @@ class Evaluation:
         max_variance, min_mean : float, optional
             Requirements that the report judges, see `satisfies`.
         """
+        from ove_sb3._files import write_text
         from ove_sb3.report.html import evaluation_page
-        from ove_sb3.report.writing import write_text
 
         write_text(path, evaluation_page(self, max_variance=max_variance, min_mean=min_mean))
 

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from ove_sb3 import __version__
-from ove_sb3.core.errors import InvalidInputError
-from ove_sb3.core.validation import as_generator, check_integer, check_range, check_real
+from ove_sb3._validation import as_generator, check_integer, check_range, check_real
 from ove_sb3.data.metadata import Metadata
+from ove_sb3.errors import InvalidInputError
 
 _MOST_UNFINISHED = 0.25
 _REPORTED = ("numpy", "scipy", "numba", "torch", "stable-baselines3", "sb3-contrib", "gymnasium")

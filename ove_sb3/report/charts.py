@@ -8,8 +8,8 @@ from html import escape
 
 import numpy as np
 
+from ove_sb3._validation import FloatArray
 from ove_sb3.core.statistics import TrajectoryStatistics
-from ove_sb3.core.validation import FloatArray
 from ove_sb3.evaluation.text import number
 
 from .shapes import concentration, histogram, ticks

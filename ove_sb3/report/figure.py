@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ove_sb3.core.errors import InvalidInputError
 from ove_sb3.core.results import Interval
+from ove_sb3.errors import InvalidInputError
 from ove_sb3.evaluation.text import count, percent
 
 from .shapes import BLUE, ORANGE, SKY, concentration, histogram

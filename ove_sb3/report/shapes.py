@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ove_sb3._validation import FloatArray
 from ove_sb3.core.statistics import TrajectoryStatistics
-from ove_sb3.core.validation import FloatArray
 
 # Okabe and Ito's palette, which colour-blind eyes tell apart.
 BLUE, ORANGE, SKY = "#0072b2", "#d55e00", "#56b4e9"

@@ -19,8 +19,8 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import log_ndtr, ndtr
 from typing_extensions import override
 
-from ove_sb3.core.errors import InvalidInputError
-from ove_sb3.core.validation import FloatArray, IntArray, as_generator
+from ove_sb3._validation import FloatArray, IntArray, as_generator
+from ove_sb3.errors import InvalidInputError
 
 from .distributions import ActionDistribution, Rng
 

@@ -12,9 +12,9 @@ from typing import Any, Literal
 from stable_baselines3.common.callbacks import BaseCallback, EventCallback
 from stable_baselines3.common.logger import Figure, TensorBoardOutputFormat
 
-from ove_sb3.core.errors import DependenceWarning, InvalidInputError, OveWarning
-from ove_sb3.core.validation import check_choice, check_integer, check_real
+from ove_sb3._validation import check_choice, check_integer, check_real
 from ove_sb3.data.trajectories import Trajectories
+from ove_sb3.errors import DependenceWarning, InvalidInputError, OveWarning
 
 from .gate import check_gate
 from .isolation import untouched

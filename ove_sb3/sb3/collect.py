@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ove_sb3.core.errors import InvalidInputError
-from ove_sb3.core.validation import IntArray, check_integer
+from ove_sb3._progress import ProgressBar, progress_bar
+from ove_sb3._validation import IntArray, check_integer
 from ove_sb3.data.trajectories import Trajectories
 
 from .dispatch import law_of
@@ -22,12 +22,6 @@ from .environments import (
     split_normalizer,
 )
 from .laws import Given, Law
-
-
-class _Bar(Protocol):
-    def update(self, n: int) -> Any: ...
-
-    def close(self) -> Any: ...
 
 
 def collect(
@@ -85,7 +79,7 @@ def collect(
     if seed is not None:
         seed = check_integer(seed, "seed", 0)
     outer, ours = as_vec_env(env, n_envs)
-    bar = _progress_bar(n_episodes) if progress else None
+    bar = progress_bar(progress, total=n_episodes, unit="episode")
     try:
         venv, normalizer = split_normalizer(outer)
         law = law_of(model, vec_normalize=normalizer)
@@ -106,8 +100,7 @@ def collect(
         )
         return steps.trajectories(metadata)
     finally:
-        if bar is not None:
-            bar.close()
+        bar.close()
         if ours:
             outer.close()
 
@@ -118,7 +111,7 @@ def _run(
     steps: _Steps,
     rng: np.random.Generator,
     deterministic: bool,
-    bar: _Bar | None,
+    bar: ProgressBar,
 ) -> None:
     observations = venv.reset()
     start = np.ones(venv.num_envs, dtype=np.bool_)
@@ -132,10 +125,11 @@ def _run(
         log_probs = found.log_prob(actions)
         if not deterministic:
             state = found.state  # Ornstein-Uhlenbeck noise is known after the draw
-        row = (copy_rows(observations), actions, log_probs, masks)
+        # Copies: an environment may change the action in place, or reuse its buffers.
+        row = (copy_rows(observations), np.array(actions), log_probs, _copy(masks))
         observations, rewards, start, infos = venv.step(actions)
         ended = steps.add(row, np.array(rewards, dtype=np.float64), start, infos)
-        if bar is not None and ended:
+        if ended:
             bar.update(ended)
 
 
@@ -163,7 +157,8 @@ class _Steps:
             if self.quota[i]:
                 truncated = bool(infos[i].get("TimeLimit.truncated", False))
                 self.episodes.append((int(i), int(self.begin[i]), now, not truncated, truncated))
-                self.final.append(infos[i].get("terminal_observation"))
+                final = infos[i].get("terminal_observation")
+                self.final.append(None if final is None else copy_rows(final))
                 self.quota[i] -= 1
                 ended += 1
             self.begin[i] = now
@@ -205,12 +200,5 @@ def _gather(rows: Any, at: tuple[IntArray, IntArray]) -> Any:
     return stacked[at]
 
 
-def _progress_bar(n_episodes: int) -> _Bar:
-    try:
-        from tqdm.auto import tqdm
-    except ImportError as error:
-        raise InvalidInputError(
-            "`progress` must be False without tqdm. Install it: pip install tqdm."
-        ) from error
-    bar: _Bar = tqdm(total=n_episodes, unit="episode")
-    return bar
+def _copy(masks: Any) -> Any:
+    return None if masks is None else np.array(masks)

@@ -17,8 +17,8 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import log_expit, logsumexp
 from typing_extensions import override
 
-from ove_sb3.core.errors import InvalidInputError
-from ove_sb3.core.validation import FloatArray, IntArray, as_generator
+from ove_sb3._validation import FloatArray, IntArray, as_generator
+from ove_sb3.errors import InvalidInputError
 
 Rng = int | np.random.Generator | None
 

@@ -19,8 +19,8 @@ from stable_baselines3.common.distributions import StateDependentNoiseDistributi
 from stable_baselines3.common.noise import VectorizedActionNoise
 from stable_baselines3.common.vec_env import VecNormalize
 
-from ove_sb3.core.errors import DependenceWarning, InvalidInputError, UnsupportedPolicyError
-from ove_sb3.core.validation import FloatArray
+from ove_sb3._validation import FloatArray
+from ove_sb3.errors import DependenceWarning, InvalidInputError, UnsupportedPolicyError
 
 from .box_distributions import BoxBounds, NoisyUniform
 from .dispatch import law_of

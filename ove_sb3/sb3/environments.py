@@ -20,8 +20,8 @@ from stable_baselines3.common.vec_env import (
     VecTransposeImage,
 )
 
-from ove_sb3.core.errors import InvalidInputError
 from ove_sb3.data.metadata import Metadata, describe_space
+from ove_sb3.errors import InvalidInputError
 
 from .laws import Law
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ove_sb3.core.errors import InvalidInputError
-from ove_sb3.core.validation import check_real
+from ove_sb3._validation import check_real
+from ove_sb3.errors import InvalidInputError
 
 
 def check_gate(

@@ -21,7 +21,7 @@ from stable_baselines3.common.torch_layers import MlpExtractor
 from stable_baselines3.common.vec_env import VecNormalize
 from typing_extensions import override
 
-from ove_sb3.core.errors import InvalidInputError, UnsupportedPolicyError
+from ove_sb3.errors import InvalidInputError, UnsupportedPolicyError
 
 from .box_distributions import BoxBounds, ClippedNormal, SquashedNormal
 from .distributions import (

@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from stable_baselines3.common.vec_env import VecNormalize
 
-from ove_sb3.core.errors import InvalidInputError, SupportWarning
-from ove_sb3.core.validation import FloatArray, IntArray, check_integer
+from ove_sb3._validation import FloatArray, IntArray, check_integer
 from ove_sb3.data.metadata import describe_space
 from ove_sb3.data.trajectories import Trajectories
+from ove_sb3.errors import InvalidInputError, SupportWarning
 
 from .dispatch import law_of
 from .laws import Law, Masks

@@ -9,8 +9,8 @@ from typing import Any
 import gymnasium as gym
 from stable_baselines3.common.vec_env import VecEnvWrapper
 
-from ove_sb3.core.errors import EmptyLogError, InvalidInputError, StorageError
 from ove_sb3.data.trajectories import Trajectories
+from ove_sb3.errors import EmptyLogError, InvalidInputError, StorageError
 
 from .wrappers import LogActionProbability, VecLogActionProbability
 

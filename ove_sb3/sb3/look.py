@@ -9,15 +9,15 @@ from typing import Any
 
 import numpy as np
 
+from ove_sb3._validation import FloatArray
 from ove_sb3.core.diagnostics import diagnose
-from ove_sb3.core.errors import MeanWeightError, SupportWarning, WeightOverflowError
 from ove_sb3.core.estimators import estimate_mean, estimate_variance, sample_variance
 from ove_sb3.core.intervals import mean_interval, variance_interval
 from ove_sb3.core.results import Interval
 from ove_sb3.core.statistics import TrajectoryStatistics, trajectory_statistics
-from ove_sb3.core.validation import FloatArray
 from ove_sb3.data.completeness import check_complete
 from ove_sb3.data.trajectories import Trajectories
+from ove_sb3.errors import MeanWeightError, SupportWarning, WeightOverflowError
 
 from .log_prob import log_prob
 

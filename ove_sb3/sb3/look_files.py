@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ove_sb3.core.errors import StorageError
+from ove_sb3.errors import StorageError
 
 from .look import Look
 

@@ -10,8 +10,8 @@ from gymnasium import spaces
 from numpy.typing import ArrayLike, NDArray
 from typing_extensions import override
 
-from ove_sb3.core.errors import InvalidInputError, UnsupportedPolicyError
-from ove_sb3.core.validation import check_real
+from ove_sb3._validation import check_real
+from ove_sb3.errors import InvalidInputError, UnsupportedPolicyError
 
 from .dispatch import greedy_law_of, law_of
 from .distributions import ActionDistribution, Mixture

@@ -19,7 +19,7 @@ from stable_baselines3.common.preprocessing import (
 from stable_baselines3.common.torch_layers import FlattenExtractor
 from stable_baselines3.common.vec_env import VecNormalize
 
-from ove_sb3.core.errors import InvalidInputError
+from ove_sb3.errors import InvalidInputError
 
 Observation = NDArray[Any] | Mapping[str, NDArray[Any]]
 

@@ -14,8 +14,8 @@ from stable_baselines3.common.noise import (
     VectorizedActionNoise,
 )
 
-from ove_sb3.core.errors import InvalidInputError, UnsupportedPolicyError
-from ove_sb3.core.validation import FloatArray
+from ove_sb3._validation import FloatArray
+from ove_sb3.errors import InvalidInputError, UnsupportedPolicyError
 
 
 class GaussianNoise:

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from stable_baselines3.common.vec_env import VecNormalize
 from typing_extensions import override
 
-from ove_sb3.core.errors import UnsupportedPolicyError
-from ove_sb3.core.validation import FloatArray
+from ove_sb3._validation import FloatArray
+from ove_sb3.errors import UnsupportedPolicyError
 
 from .box_distributions import ClippedNormal
 from .distributions import ActionDistribution

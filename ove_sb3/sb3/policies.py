@@ -10,8 +10,8 @@ from gymnasium import spaces
 from numpy.typing import ArrayLike
 from typing_extensions import override
 
-from ove_sb3.core.errors import InvalidInputError, UnsupportedPolicyError
-from ove_sb3.core.validation import FloatArray, check_real
+from ove_sb3._validation import FloatArray, check_real
+from ove_sb3.errors import InvalidInputError, UnsupportedPolicyError
 
 from .dispatch import greedy_law_of
 from .distributions import ActionDistribution, Categorical, log_softmax

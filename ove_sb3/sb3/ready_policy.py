@@ -12,7 +12,7 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
-from ove_sb3.core.validation import as_generator
+from ove_sb3._validation import as_generator
 
 from .laws import Given, Law
 from .networks import check_observations

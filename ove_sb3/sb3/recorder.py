@@ -12,11 +12,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ove_sb3.core.errors import InvalidInputError
-from ove_sb3.core.validation import FloatArray
+from ove_sb3._validation import FloatArray
 from ove_sb3.data.metadata import Metadata
 from ove_sb3.data.storage import EpisodeWriter
 from ove_sb3.data.trajectories import Trajectories
+from ove_sb3.errors import InvalidInputError
 
 from .distributions import log_softmax
 from .laws import Masks

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from stable_baselines3.common.vec_env import VecNormalize
 from typing_extensions import override
 
-from ove_sb3.core.errors import InvalidInputError, UnsupportedPolicyError
+from ove_sb3.errors import InvalidInputError, UnsupportedPolicyError
 
 from .distributions import ActionDistribution
 from .laws import NOTHING, ActorCriticLaw, Given, Masks

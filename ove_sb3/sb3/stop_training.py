@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from stable_baselines3.common.callbacks import BaseCallback
 
-from ove_sb3.core.errors import InvalidInputError
+from ove_sb3.errors import InvalidInputError
 
 from .callback import OffPolicyVarianceCallback
 from .gate import check_gate

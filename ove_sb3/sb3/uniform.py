@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from gymnasium import spaces
 
-from ove_sb3.core.errors import InvalidInputError
+from ove_sb3.errors import InvalidInputError
 
 from .box_distributions import BoxBounds, Uniform
 from .distributions import ActionDistribution, Categorical, MultiCategorical

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from stable_baselines3.common.vec_env import VecEnv, VecEnvWrapper
 from stable_baselines3.common.vec_env.base_vec_env import VecEnvObs, VecEnvStepReturn
 
-from ove_sb3.core.errors import InvalidInputError
 from ove_sb3.data.metadata import Metadata
 from ove_sb3.data.trajectories import Trajectories
+from ove_sb3.errors import InvalidInputError
 
 from .drawing import Drawing
 from .environments import (

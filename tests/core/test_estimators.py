@@ -36,7 +36,7 @@ def test_the_enumeration_is_complete() -> None:
     assert {rewards.size for _, _, rewards in process.trajectories()} == {1, 2, 3}
 
 
-@pytest.mark.filterwarnings("ignore::ove_sb3.core.errors.SupportWarning")
+@pytest.mark.filterwarnings("ignore::ove_sb3.errors.SupportWarning")
 def test_per_decision_forms_have_the_right_expectation() -> None:
     mean, variance = TinyProcess().moments()
     assert expectation(2, lambda s: s.pdis.mean()) == pytest.approx(mean, abs=1e-10)
@@ -47,7 +47,7 @@ def test_per_decision_forms_have_the_right_expectation() -> None:
         assert value == pytest.approx(mean, abs=1e-10)
 
 
-@pytest.mark.filterwarnings("ignore::ove_sb3.core.errors.SupportWarning")
+@pytest.mark.filterwarnings("ignore::ove_sb3.errors.SupportWarning")
 @pytest.mark.parametrize("estimator", ["is", "cdis"])
 @pytest.mark.parametrize("mean_square", ["split", "u"])
 @pytest.mark.parametrize("n", [2, 3])
@@ -60,7 +60,7 @@ def test_the_papers_estimators_are_exactly_unbiased(
     assert value == pytest.approx(TinyProcess().moments()[1], abs=1e-10)
 
 
-@pytest.mark.filterwarnings("ignore::ove_sb3.core.errors.SupportWarning")
+@pytest.mark.filterwarnings("ignore::ove_sb3.errors.SupportWarning")
 @pytest.mark.parametrize("estimator", ["pair", "pair_cdis", "crossfit"])
 @pytest.mark.parametrize("n", [2, 3])
 def test_shift_invariant_estimators_are_exactly_unbiased(estimator: str, n: int) -> None:
@@ -75,7 +75,7 @@ class SmallProcess(TinyProcess):
     end_after = np.array([[0.0, 1.0], [1.0, 1.0]])
 
 
-@pytest.mark.filterwarnings("ignore::ove_sb3.core.errors.SupportWarning")
+@pytest.mark.filterwarnings("ignore::ove_sb3.errors.SupportWarning")
 @pytest.mark.parametrize("n", [4, 5, 6])
 @pytest.mark.parametrize("known_horizon", [True, False])
 def test_crossfit_is_exactly_unbiased_with_folds(n: int, known_horizon: bool) -> None:
@@ -97,14 +97,14 @@ def test_crossfit_is_exactly_unbiased_with_folds(n: int, known_horizon: bool) ->
     assert (mean, variance) == pytest.approx(process.moments(), abs=1e-10)
 
 
-@pytest.mark.filterwarnings("ignore::ove_sb3.core.errors.SupportWarning")
+@pytest.mark.filterwarnings("ignore::ove_sb3.errors.SupportWarning")
 @pytest.mark.parametrize("estimator", ["naive_is", "naive_plugin", "wis"])
 def test_the_biased_ones_are_biased(estimator: str) -> None:
     value = expectation(2, lambda s: ove.estimate_variance(s, estimator=estimator))
     assert abs(value - TinyProcess().moments()[1]) > 0.1
 
 
-@pytest.mark.filterwarnings("ignore::ove_sb3.core.errors.SupportWarning")
+@pytest.mark.filterwarnings("ignore::ove_sb3.errors.SupportWarning")
 @pytest.mark.parametrize(
     ("estimator", "expected"),
     [

@@ -213,7 +213,7 @@ def test_ranges_are_widened_for_episodes_that_end_early() -> None:
 
 
 @pytest.mark.parametrize("method", GUARANTEED)
-@pytest.mark.filterwarnings("ignore::ove_sb3.core.errors.SupportWarning")
+@pytest.mark.filterwarnings("ignore::ove_sb3.errors.SupportWarning")
 def test_a_log_that_says_nothing_gives_the_trivial_interval(method: str) -> None:
     stats = ove.trajectory_statistics(
         [-np.inf] * 50, [0.5] * 50, np.ones(50, dtype=int), gamma=1.0, horizon=1

@@ -16,10 +16,10 @@ import numpy as np
 import pytest
 
 import ove_sb3 as ove
+from ove_sb3._validation import FloatArray
 from ove_sb3.core import betting_intervals
 from ove_sb3.core.betting import Schedule, Wager, last_capitals
 from ove_sb3.core.limits import resolve_limits
-from ove_sb3.core.validation import FloatArray
 
 LEVEL = 0.2
 ROUNDS = 3

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 import ove_sb3 as ove
+from ove_sb3._files import write_text
 from ove_sb3.evaluation.text import bounds, number
 from ove_sb3.report.html import comparison_page, evaluation_page
-from ove_sb3.report.writing import write_text
 
 from .conftest import ODD
 

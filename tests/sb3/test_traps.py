@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import gymnasium as gym
 import numpy as np
 import pytest
 import torch
+from gymnasium import spaces
 from scipy import stats
 from stable_baselines3.common.vec_env import VecNormalize
 
@@ -244,3 +246,31 @@ def test_single_observations_get_a_batch_dimension() -> None:
     assert len(law) == 1
     assert law.sample(0).shape == (1,)
     assert repeat(1, 2).shape == (2,)
+
+
+class _Overwriting(gym.Env[Any, Any]):
+    """Changes the action it is given in place, and hands out one observation buffer again."""
+
+    observation_space = spaces.Box(-1.0, 10.0, (1,), np.float64)
+    action_space = spaces.Box(-1.0, 1.0, (1,), np.float32)
+
+    def __init__(self) -> None:
+        self.buffer = np.zeros(1)
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[Any, dict[str, Any]]:
+        super().reset(seed=seed)
+        self.buffer[:] = 0.0
+        return self.buffer, {}
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        reward = float(action[0])
+        action[:] = 0.5
+        self.buffer += 1.0
+        return self.buffer, reward, bool(self.buffer[0] >= 3.0), False, {}
+
+
+def test_collect_records_what_the_environment_cannot_change_later() -> None:
+    data = ove.collect(ove.UniformPolicy(_Overwriting.action_space), _Overwriting(), 5, seed=0)
+    np.testing.assert_array_equal(data.actions[:, 0], data.rewards.astype(np.float32))
+    np.testing.assert_array_equal(data.observations[:, 0], np.tile([0.0, 1.0, 2.0], 5))
+    np.testing.assert_array_equal(data.final_observations, np.full((5, 1), 3.0))
