@@ -273,4 +273,3 @@ def test_collect_records_what_the_environment_cannot_change_later() -> None:
     data = ove.collect(ove.UniformPolicy(_Overwriting.action_space), _Overwriting(), 5, seed=0)
     np.testing.assert_array_equal(data.actions[:, 0], data.rewards.astype(np.float32))
     np.testing.assert_array_equal(data.observations[:, 0], np.tile([0.0, 1.0, 2.0], 5))
-    np.testing.assert_array_equal(data.final_observations, np.full((5, 1), 3.0))
