@@ -1,1 +1,1 @@
-"""Speed, tightness and accuracy, measured side by side."""
+"""Speed, tightness and accuracy, measured on the same data."""

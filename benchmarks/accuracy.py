@@ -3,47 +3,46 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any
 
 import numpy as np
 
 import ove_sb3 as ove
 
-from .beds import chain, estimator_beds, gridworld, recommender
+from .problems import chain, estimator_problems, gridworld, recommender
 from .tables import print_table
 
-ESTIMATORS: dict[str, dict[str, Any]] = {
-    "crossfit (default)": {"estimator": "crossfit"},
-    "pair_cdis": {"estimator": "pair_cdis"},
-    "pair": {"estimator": "pair"},
-    "cdis u": {"estimator": "cdis", "mean_square": "u"},
-    "cdis split (paper)": {"estimator": "cdis"},
-    "is split (paper)": {"estimator": "is"},
-    "wis (biased)": {"estimator": "wis"},
-    "naive_plugin (biased)": {"estimator": "naive_plugin"},
-    "naive_is (biased)": {"estimator": "naive_is"},
+ESTIMATORS = {
+    "crossfit (default)": "crossfit",
+    "pair_cdis": "pair_cdis",
+    "pair": "pair",
+    "cdis_u": "cdis_u",
+    "cdis (paper)": "cdis",
+    "is (paper)": "is",
+    "wis (biased)": "wis",
+    "naive_plugin (biased)": "naive_plugin",
+    "naive_is (biased)": "naive_is",
 }
-INTERVALS: dict[str, dict[str, Any]] = {
-    "delta": {"method": "delta"},
-    "basic": {"method": "bootstrap"},
-    "percentile": {"method": "bootstrap", "bootstrap_kind": "percentile"},
-    "bca": {"method": "bootstrap", "bootstrap_kind": "bca"},
-    "studentized": {"method": "bootstrap", "bootstrap_kind": "studentized"},
-    "basic of the paper's cdis": {"method": "bootstrap", "estimator": "cdis"},
+METHODS: dict[str, ove.Method] = {
+    "normal": ove.Normal(),
+    "basic": ove.Bootstrap(),
+    "percentile": ove.Bootstrap("percentile"),
+    "bca": ove.Bootstrap("bca"),
+    "studentized": ove.Bootstrap("studentized"),
+    "basic, paper's cdis": ove.Bootstrap(estimator="cdis"),
 }
 
 
 def estimators(n: int = 1000, trials: int = 300) -> None:
-    """Relative root mean square error on every bed, and the worst ratio to the best unbiased."""
-    beds = estimator_beds()
-    errors = {name: np.zeros(len(beds)) for name in ESTIMATORS}
-    for k, bed in enumerate(beds):
+    """Relative root mean square errors, and the largest ratio to the best unbiased estimator."""
+    problems = estimator_problems()
+    errors = {name: np.zeros(len(problems)) for name in ESTIMATORS}
+    for k, problem in enumerate(problems):
         for trial in range(trials):
-            stats = bed.statistics(n, np.random.default_rng([trial, k]))
-            for name, options in ESTIMATORS.items():
-                value = ove.estimate_variance(stats, **options)
-                errors[name][k] += (value / bed.variance - 1.0) ** 2 / trials
-    names = [bed.name.replace("grid", "g").replace("bandit", "b") for bed in beds]
+            stats = problem.statistics(n, np.random.default_rng([trial, k]))
+            for name, estimator in ESTIMATORS.items():
+                value = ove.estimate_variance(stats, estimator)
+                errors[name][k] += (value / problem.variance - 1.0) ** 2 / trials
+    names = [problem.name.replace("grid", "g").replace("bandit", "b") for problem in problems]
     rmse = {name: 100 * np.sqrt(error) for name, error in errors.items()}
     best = np.min([value for name, value in rmse.items() if "biased" not in name], axis=0)
     print_table(
@@ -58,25 +57,25 @@ def estimators(n: int = 1000, trials: int = 300) -> None:
 
 def approximate(trials: int = 400) -> None:
     """Coverage and mean width of the approximate intervals at 95%."""
-    beds = (recommender(), gridworld(6), chain(8))
+    problems = (recommender(), gridworld(6), chain(8))
     rows = []
     for n in (30, 100, 1000):
-        for name, options in INTERVALS.items():
+        for name, method in METHODS.items():
             row: list[object] = [name, n]
-            for k, bed in enumerate(beds):
+            for k, problem in enumerate(problems):
                 hits, width = 0, 0.0
                 for trial in range(trials):
-                    stats = bed.statistics(n, np.random.default_rng([trial, n, k]))
+                    stats = problem.statistics(n, np.random.default_rng([trial, n, k]))
                     interval = ove.variance_interval(
-                        stats, reward_range=bed.reward_range, **options
+                        stats, reward_range=problem.reward_range, method=method
                     )
-                    hits += bed.variance in interval
+                    hits += problem.variance in interval
                     width += interval.width / trials
                 row += [f"{hits / trials:.3f}", f"{width:.3g}"]
             rows.append(row)
     header = ["interval", "n"]
-    for bed in beds:
-        header += [f"{bed.name}", "width"]
+    for problem in problems:
+        header += [problem.name, "width"]
     print_table(
         f"Variance, approximate 95% intervals: coverage and mean width, {trials} trials",
         header,

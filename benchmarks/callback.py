@@ -1,4 +1,4 @@
-"""What watching a training run costs: CPU time of `learn` with and without the callback."""
+"""Cost of the callback: CPU time of `learn` with and without it."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from .tables import print_table
 
 
 class TimedCallback(ove.OffPolicyVarianceCallback):
-    """Adds up the CPU time of its looks."""
+    """Adds up the CPU time of its evaluations."""
 
     seconds = 0.0
 
-    def _look(self) -> bool:
+    def _evaluate(self) -> bool:
         start = time.process_time()
         try:
-            return super()._look()
+            return super()._evaluate()
         finally:
             self.seconds += time.process_time() - start
 
@@ -42,23 +42,23 @@ def main(n_steps: int = 20_000, n_episodes: int = 2_000, repeats: int = 3) -> No
         return TimedCallback(data, reward_range=(0, 1), eval_freq=10_000, verbose=0)
 
     learn(2_048, callback())  # compiles
-    with_callback, without, looks = [], [], []
+    with_callback, without, evaluations = [], [], []
     for _ in range(repeats):
-        watched = callback()
-        with_callback.append(learn(n_steps, watched))
+        timed = callback()
+        with_callback.append(learn(n_steps, timed))
         without.append(learn(n_steps, None))
-        looks.append(watched.seconds / watched.n_looks)
+        evaluations.append(timed.seconds / timed.n_evaluations)
     print_table(
-        f"PPO.learn({n_steps:,}) on CartPole, a look every 10,000 steps and at the end, at "
+        f"PPO.learn({n_steps:,}) on CartPole, evaluated every 10,000 steps and at the end from "
         f"{n_episodes:,} episodes ({data.n_steps:,} steps), CPU seconds",
-        ["", "without", "with callback", "ratio", "one look"],
+        ["", "without", "with callback", "ratio", "one evaluation"],
         [
             [
                 "least of " + str(repeats),
                 f"{min(without):.2f}",
                 f"{min(with_callback):.2f}",
                 f"{min(with_callback) / min(without):.3f}",
-                f"{min(looks):.3f}",
+                f"{min(evaluations):.3f}",
             ]
         ],
     )

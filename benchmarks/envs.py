@@ -1,4 +1,4 @@
-"""Speed of the environments: CPU time, each pair measured in the same run.
+"""Speed of the environments in CPU time; both sides of a ratio are measured in the same run.
 
 Run alone with ``python -m benchmarks.envs``.
 """
@@ -15,11 +15,12 @@ import gymnasium as gym
 import numpy as np
 
 import ove_sb3.envs as envs
-from ove_sb3.envs.diabetes_days import Days
-from ove_sb3.envs.diabetes_meals import draw_meals
-from ove_sb3.envs.diabetes_reference import ReferenceDays
-from ove_sb3.envs.diabetes_sensor import MINUTES, draw_noise
-from ove_sb3.envs.streams import draw_keys
+from ove_sb3.envs.common.streams import draw_keys
+from ove_sb3.envs.diabetes.days import Days
+from ove_sb3.envs.diabetes.meals import draw_meals
+from ove_sb3.envs.diabetes.reference import ReferenceDays
+from ove_sb3.envs.diabetes.sensor import draw_noise
+from ove_sb3.envs.diabetes.units import MINUTES
 
 from .tables import cpu_time
 
@@ -39,7 +40,7 @@ print(time.process_time() - start)
 
 
 def single_step_seconds(env_id: str, n_steps: int) -> float:
-    """CPU time of a step of the environment as `gymnasium.make` gives it, resets included."""
+    """CPU time per step of the environment from `gymnasium.make`, resets included."""
     env = gym.make(env_id)
     env.reset(seed=0)
     env.action_space.seed(0)
@@ -55,7 +56,7 @@ def single_step_seconds(env_id: str, n_steps: int) -> float:
 
 
 def batched_step_seconds(venv: Any, n_calls: int) -> float:
-    """CPU time of a step of one of the environments of a batch."""
+    """CPU time per step and environment of a batch."""
     venv.seed(0)
     venv.reset()
     rng = np.random.default_rng(0)
@@ -69,13 +70,13 @@ def batched_step_seconds(venv: Any, n_calls: int) -> float:
 
 
 def simulated_step_seconds(env: Any, policy: Any, n: int) -> float:
-    """CPU time of a step of `simulate`."""
+    """CPU time per step of `simulate`."""
     n_steps = env.simulate(policy, n, rng=0).rewards.shape[0]
     return cpu_time(lambda: env.simulate(policy, n, rng=0), repeats=5) / int(n_steps)
 
 
 def plain_simglucose_seconds() -> float:
-    """CPU time of a day of simglucose as it is installed, under the same bolus calculator."""
+    """CPU time of a day in simglucose as installed, with the same bolus calculator."""
     env = envs.DiabetesEnv()
     days: Days = env.days
     keys = draw_keys(np.random.default_rng(0), 1)
@@ -91,7 +92,7 @@ def plain_simglucose_seconds() -> float:
 
 
 def first_call_seconds() -> tuple[float, float]:
-    """CPU time of the first calls of a process: compiling, and loading what was compiled."""
+    """CPU time of the first calls of a process: with compilation, and with the cache."""
     with tempfile.TemporaryDirectory() as folder:
         variables = {**os.environ, "NUMBA_CACHE_DIR": folder}
         command = [sys.executable, "-c", _FIRST_CALLS]

@@ -1,4 +1,4 @@
-"""Memory of `evaluate` on a long log, relative to the size of what it reads."""
+"""Memory of `evaluate` on a long log, relative to the size of the log."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ N_STEPS, LENGTH = 10**7, 100
 
 
 def write_log(path: Path, n_steps: int) -> int:
-    """A log like CartPole's, of `n_steps` steps; return the size of its columns in bytes."""
+    """Write a log like CartPole's, of `n_steps` steps; return the size of its columns in bytes."""
     import gymnasium as gym
 
     import ove_sb3 as ove
@@ -51,29 +51,29 @@ def write_log(path: Path, n_steps: int) -> int:
 
 
 def measure(path: str, how: str) -> None:
-    """In a process of its own: print memory before and at the peak, and the seconds, as JSON."""
+    """Print the additional peak memory and the seconds as JSON; run it in a fresh process."""
     from stable_baselines3 import PPO
 
     import ove_sb3 as ove
 
     model = PPO("MlpPolicy", "CartPole-v1", device="cpu", seed=0)
     small = ove.collect(model, "CartPole-v1", 50, seed=0, reward_range=(0.0, 1.0))
-    ove.evaluate(small, model.policy, gamma=0.99)  # compiles, and fills all caches
+    ove.evaluate(small, model.policy, gamma=0.99)  # compiles and fills all caches
     data = ove.Trajectories.load(path) if how == "in memory" else path
     before = _resident()
     peak, done = [before], threading.Event()
 
-    def watch() -> None:
+    def sample() -> None:
         while not done.wait(0.01):
             peak[0] = max(peak[0], _resident())
 
-    watcher = threading.Thread(target=watch)
-    watcher.start()
+    sampler = threading.Thread(target=sample)
+    sampler.start()
     start = time.perf_counter()
     ove.evaluate(data, model, gamma=0.99)
     seconds = time.perf_counter() - start
     done.set()
-    watcher.join()
+    sampler.join()
     print(json.dumps({"more": peak[0] - before, "seconds": seconds}))
 
 
@@ -83,7 +83,7 @@ def _resident() -> int:
 
 
 def main(n_steps: int = N_STEPS) -> None:
-    """Print the peak memory from a log on disk and from one in memory."""
+    """Print the peak memory for a log on disk and for one in memory."""
     rows = []
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "log"
@@ -96,11 +96,11 @@ def main(n_steps: int = N_STEPS) -> None:
             run = subprocess.run(
                 [*command, how, str(path)], check=True, capture_output=True, text=True
             )
-            found = json.loads(run.stdout.splitlines()[-1])
-            # A log in memory is there before the call; what is read from disk comes on top.
-            total = found["more"] + (size if how == "in memory" else 0)
+            measured = json.loads(run.stdout.splitlines()[-1])
+            # A log in memory is there before the call; one on disk is read during it.
+            total = measured["more"] + (size if how == "in memory" else 0)
             cells = [f"{size / 1e6:.0f}", f"{total / 1e6:.0f}", f"{total / size:.2f}"]
-            rows.append([how, *cells, f"{found['seconds']:.1f}"])
+            rows.append([how, *cells, f"{measured['seconds']:.1f}"])
     print_table(
         f"evaluate of {n_steps:,} steps, memory in MB",
         ["the log is", "size of the log", "peak, log included", "ratio", "seconds"],

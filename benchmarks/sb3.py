@@ -1,6 +1,6 @@
-"""Speed of collecting, logging, storing and evaluating, next to the bare operation.
+"""Cost of collecting, logging, storing and scoring, relative to the bare operation.
 
-All ratios are measured side by side in one run, alternating, and the median is printed.
+The two sides of a ratio are measured in turn; the median is printed.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from stable_baselines3.common.env_util import make_vec_env
 from stable_baselines3.common.vec_env import DummyVecEnv, VecEnv
 
 import ove_sb3 as ove
-from ove_sb3.data.storage import EpisodeWriter
+from ove_sb3.data.writer import EpisodeWriter
 
 REPEATS = 5
 
@@ -61,7 +61,7 @@ def median_ratio(first: Callable[[], float], second: Callable[[], float]) -> flo
 
 
 def collect_ratio(n_envs: int) -> float:
-    """CPU time a step of `collect`, over that of a loop of `predict` and `step`."""
+    """CPU time per step of `collect`, divided by that of a loop of `predict` and `step`."""
     venv = cart_poles(n_envs)
     model = model_on(venv)
 
@@ -83,7 +83,7 @@ def predict_loop(model: PPO, venv: VecEnv, n_steps: int) -> float:
 
 
 def learn_ratio(n_envs: int) -> float:
-    """CPU time of `learn` with the wrapper over that without."""
+    """CPU time of `learn` with the wrapper, divided by that without."""
 
     def learning(logged: bool) -> float:
         path = tempfile.mkdtemp()
@@ -104,7 +104,7 @@ def learn_ratio(n_envs: int) -> float:
 
 
 def log_prob_ratio() -> float:
-    """CPU time of candidate log-probabilities over that of the actor's forward passes alone."""
+    """CPU time of `log_prob`, divided by that of the actor's forward passes alone."""
     model = model_on(cart_poles(1))
     n = 200_000
     rng = np.random.default_rng(0)

@@ -1,4 +1,4 @@
-"""Long logs: time and memory of going through them, what processes add, and cost of the bounds.
+"""Long logs: time and memory of streaming them, the gain of processes, and cost of the bounds.
 
 ``python -m benchmarks.scaling --steps 50000000`` for the full size.
 """
@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import os
 import resource
@@ -27,7 +28,7 @@ TRAJECTORIES = (10**5, 10**6)
 
 
 def write_log(path: Path, kind: str, n_steps: int) -> None:
-    """Shards of random steps: states of a table, or observations like CartPole's."""
+    """Write shards of random steps: states of a table, or observations like CartPole's."""
     from gymnasium import spaces
 
     import ove_sb3 as ove
@@ -59,7 +60,7 @@ def write_log(path: Path, kind: str, n_steps: int) -> None:
 
 
 def make_candidate(kind: str) -> Any:
-    """A table near the behavior, or a network of two layers of 64."""
+    """A tabular policy near the behavior, or a network with two layers of 64 units."""
     import gymnasium as gym
     from stable_baselines3 import PPO
 
@@ -74,17 +75,17 @@ def make_candidate(kind: str) -> Any:
 
 
 def measure_stream(path: str, kind: str) -> dict[str, float]:
-    """Going through the whole log, and its three ingredients one by one."""
+    """CPU seconds of streaming the whole log, and of its three parts one by one."""
     import ove_sb3 as ove
     from ove_sb3.core.statistics import shard_statistics
     from ove_sb3.evaluation.reduction import reduce_log
 
     log = ove.open_log(path)
-    candidate = _judged(kind, log)
+    candidate = _candidate(kind, log)
     blocks = log.part(0, log.n_steps).windows(log.block_steps)
-    sample = [next(blocks)[1] for _ in range(4)]
+    sample = [block for _, block in itertools.islice(blocks, 4)]
     share = log.n_steps / sum(block.n_steps for block in sample)
-    scored = [candidate.score(block, 0) for block in sample]  # compiles, and fills all caches
+    scored = [candidate.score(block, 0) for block in sample]  # compiles and fills all caches
 
     def read() -> None:
         for _ in log.part(0, log.n_steps).windows(log.block_steps):
@@ -95,38 +96,34 @@ def measure_stream(path: str, kind: str) -> dict[str, float]:
             candidate.score(block, 0)
 
     def reduce() -> None:
-        for block, log_probs in zip(sample, scored, strict=True):
-            ratios = log_probs - block.log_probs
-            shard_statistics(ratios, block.rewards, block.lengths, gamma=0.99, horizon=LENGTH)
+        for block, scores in zip(sample, scored, strict=True):
+            shard_statistics(scores, block.rewards, block.lengths, gamma=0.99, horizon=LENGTH)
 
     reduce()
-    found = {"read": _cpu(read), "score": share * _cpu(score), "reduce": share * _cpu(reduce)}
-    start = time.perf_counter()
-    found["stream"] = _cpu(lambda: reduce_log(log, [candidate], gamma=0.99, horizon=LENGTH))
-    found["wall"] = time.perf_counter() - start
-    found["n_steps"] = log.n_steps
-    return found
+    seconds = {"read": _cpu(read), "score": share * _cpu(score), "reduce": share * _cpu(reduce)}
+    seconds["stream"] = _cpu(lambda: reduce_log(log, [candidate], gamma=0.99, horizon=LENGTH))
+    return {**seconds, "n_steps": log.n_steps}
 
 
 def measure_jobs(path: str, kind: str) -> dict[str, float]:
-    """Seconds with one worker process and with two, of joblib and of Dask."""
+    """Seconds in this process, with joblib, and with one and two Dask workers."""
     from distributed import Client, LocalCluster
 
     import ove_sb3 as ove
     from ove_sb3.evaluation.reduction import reduce_log
 
     log = ove.open_log(path, chunk_steps=1)
-    candidate = _judged(kind, log)
+    candidate = _candidate(kind, log)
 
     def seconds(**how: Any) -> float:
-        times = []
+        runs = []
         for _ in range(3):  # the first one starts the processes and compiles
             start = time.perf_counter()
             reduce_log(log, [candidate], gamma=0.99, horizon=LENGTH, **how)
-            times.append(time.perf_counter() - start)
-        return min(times[1:])
+            runs.append(time.perf_counter() - start)
+        return min(runs[1:])
 
-    found = {"here": seconds(), "joblib 2": seconds(n_jobs=2)}
+    times = {"here": seconds(), "joblib 2": seconds(n_jobs=2)}
     for n in (1, 2):
         with (
             LocalCluster(  # type: ignore[no-untyped-call]
@@ -134,29 +131,28 @@ def measure_jobs(path: str, kind: str) -> dict[str, float]:
             ) as cluster,
             Client(cluster) as client,  # type: ignore[no-untyped-call]
         ):
-            found[f"dask {n}"] = seconds(scheduler=client)
-    return found
+            times[f"dask {n}"] = seconds(scheduler=client)
+    return times
 
 
 def measure_bounds(n: str, _: str) -> dict[str, float]:
-    """Everything after the log has been gone through, for n trajectories."""
+    """CPU seconds and memory of all that follows streaming, for n trajectories."""
     import ove_sb3 as ove
     from ove_sb3.data.metadata import Metadata
-    from ove_sb3.evaluation.one import assess
-    from ove_sb3.evaluation.settings import resolve_settings
+    from ove_sb3.evaluation.pipeline import _evaluate_statistics
+    from ove_sb3.evaluation.plan import make_plan
 
-    metadata = Metadata(horizon=1, reward_range=(0.0, 1.0))
-    settings = resolve_settings(
-        metadata,
+    known: dict[str, Any] = {"reward_range": (0.0, 1.0)}
+    plan = make_plan(
+        Metadata(),
         gamma=1.0,
-        reward_range=None,
+        horizon=1,
         return_range=None,
-        horizon=None,
         max_ratio=None,
         max_weight=None,
         delta=0.05,
         simultaneous=False,
-        rng=0,
+        **known,
     )
 
     def statistics(count: int) -> ove.TrajectoryStatistics:
@@ -166,20 +162,18 @@ def measure_bounds(n: str, _: str) -> dict[str, float]:
             ratios, rng.random(count), np.ones(count, dtype=np.int64), gamma=1.0, horizon=1
         )
 
-    assess(statistics(1000), settings, metadata, "")  # compiles
+    _evaluate_statistics(statistics(1000), plan, Metadata(), "")  # compiles
     stats = statistics(int(n))
     before = _resident()
-    seconds = {}
-    for kind, part in (
-        ("mean", lambda: ove.mean_interval(stats, rng=0, **settings.limits)),
-        ("variance", lambda: ove.variance_interval(stats, rng=0, **settings.limits)),
-        ("all", lambda: assess(stats, settings, metadata, "")),
-    ):
-        seconds[kind] = _cpu(part)
+    seconds = {
+        "mean": _cpu(lambda: ove.mean_interval(stats, **known)),
+        "variance": _cpu(lambda: ove.variance_interval(stats, **known)),
+        "all": _cpu(lambda: _evaluate_statistics(stats, plan, Metadata(), "")),
+    }
     return {**seconds, "more": _peak() - before}
 
 
-def _judged(kind: str, log: Any) -> Any:
+def _candidate(kind: str, log: Any) -> Any:
     from ove_sb3.evaluation.candidates import as_candidate
 
     return as_candidate(
@@ -193,7 +187,7 @@ def _judged(kind: str, log: Any) -> Any:
 
 
 def _cpu(function: Callable[[], object]) -> float:
-    """CPU seconds of a call: a busy machine does not spoil them."""
+    """CPU seconds of a call, which depend little on other processes."""
     start = time.process_time()
     function()
     return time.process_time() - start
@@ -210,11 +204,11 @@ def _peak() -> int:
 def _apart(what: str, *arguments: str) -> dict[str, float]:
     """Run a measurement in a process of its own."""
     command = [sys.executable, "-m", "benchmarks.scaling", "--measure", what, *arguments]
-    # Dask has its workers give memory back at once, which costs more than the work itself: docs.
+    # By default Dask's workers return freed memory at every batch, which is slow: docs/scaling.md.
     keep = {**os.environ, "MALLOC_MMAP_THRESHOLD_": str(1 << 25)} if what == "jobs" else None
     run = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, env=keep)
-    found: dict[str, float] = json.loads(run.stdout.splitlines()[-1])
-    return found
+    measured: dict[str, float] = json.loads(run.stdout.splitlines()[-1])
+    return measured
 
 
 def main(n_steps: int = N_STEPS) -> None:
@@ -224,12 +218,12 @@ def main(n_steps: int = N_STEPS) -> None:
         for kind in KINDS:
             path = str(Path(folder) / kind)
             _apart("write", path, kind, str(n_steps))
-            found = _apart("stream", path, kind)
-            parts = [found[name] for name in ("read", "score", "reduce")]
-            cells = [f"{seconds:.1f}" for seconds in (*parts, found["stream"])]
-            ratio = found["stream"] / sum(parts)
-            nanoseconds = 1e9 * found["stream"] / found["n_steps"]
-            peak = f"{found['peak'] / 1e6:.0f}"
+            stream = _apart("stream", path, kind)
+            parts = [stream[name] for name in ("read", "score", "reduce")]
+            cells = [f"{seconds:.1f}" for seconds in (*parts, stream["stream"])]
+            ratio = stream["stream"] / sum(parts)
+            nanoseconds = 1e9 * stream["stream"] / stream["n_steps"]
+            peak = f"{stream['peak'] / 1e6:.0f}"
             streams.append([kind, *cells, f"{ratio:.2f}", f"{nanoseconds:.0f}", peak])
             times = _apart("jobs", path, kind)
             gains = times["here"] / times["joblib 2"], times["dask 1"] / times["dask 2"]
@@ -248,12 +242,12 @@ def main(n_steps: int = N_STEPS) -> None:
     )
     bounds = []
     for n in TRAJECTORIES:
-        found = _apart("bounds", str(n), "")
-        cells = [f"{found[name]:.2f}" for name in ("mean", "variance", "all")]
-        bounds.append([f"{n:,}", *cells, f"{found['more'] / n:.0f}"])
+        measured = _apart("bounds", str(n), "")
+        cells = [f"{measured[name]:.2f}" for name in ("mean", "variance", "all")]
+        bounds.append([f"{n:,}", *cells, f"{measured['more'] / n:.0f}"])
     print_table(
         "bounds from the statistics, CPU seconds",
-        ["trajectories", "mean interval", "variance interval", "all of a result", "bytes each"],
+        ["trajectories", "mean interval", "variance interval", "evaluation", "bytes each"],
         bounds,
     )
 
@@ -270,16 +264,16 @@ def _run() -> None:
         main(options.steps)
         return
     what, first, second, *more = options.measure
-    found: dict[str, float] = {}
+    measured: dict[str, float] = {}
     if what == "write":
         write_log(Path(first), second, int(more[0]))
     else:
-        found = MEASUREMENTS[what](first, second)
-    print(json.dumps({**found, "peak": _peak()}))
+        measured = MEASUREMENTS[what](first, second)
+    print(json.dumps({**measured, "peak": _peak()}))
 
 
 def _empty_env(space: Any) -> Any:
-    """An environment that is never stepped, for the shapes of a network."""
+    """Environment that only has spaces, to construct a network."""
     import gymnasium as gym
 
     class Empty(gym.Env[Any, Any]):

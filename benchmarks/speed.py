@@ -10,12 +10,12 @@ import scipy.stats
 
 import ove_sb3 as ove
 
-from .beds import gridworld, recommender
+from .problems import gridworld, recommender
 from .tables import cpu_time, print_table
 
 
 def statistics(n_steps: int = 10**7) -> None:
-    """The whole reduction of logged steps against numpy's exp and cumsum alone."""
+    """Statistics of logged steps, compared with numpy's exp and cumsum alone."""
     rng = np.random.default_rng(0)
     log_ratios, rewards = rng.normal(-0.005, 0.1, n_steps), rng.random(n_steps)
     rows = []
@@ -35,7 +35,7 @@ def statistics(n_steps: int = 10**7) -> None:
 
 
 def bootstrap(n: int = 100_000, n_resamples: int = 2000) -> None:
-    """Bootstrap of the paper's estimator against scipy's, which gets a tenth of the work."""
+    """Bootstrap of the paper's estimator, compared with a tenth of the resamples in scipy."""
     stats = recommender().statistics(n, np.random.default_rng(0))
     share = 10
 
@@ -44,14 +44,8 @@ def bootstrap(n: int = 100_000, n_resamples: int = 2000) -> None:
         product = y[..., :half].mean(axis=axis) * y[..., half:].mean(axis=axis)
         return np.asarray(x.mean(axis=axis) - product)
 
-    def ours(kind: str) -> ove.Interval:
-        return ove.variance_interval(
-            stats,
-            method="bootstrap",
-            bootstrap_kind=kind,
-            estimator="cdis",
-            n_resamples=n_resamples,
-        )
+    def ours(variant: str) -> ove.Interval:
+        return ove.variance_interval(stats, method=ove.Bootstrap(variant, n_resamples, "cdis"))
 
     theirs = share * cpu_time(
         lambda: scipy.stats.bootstrap(
@@ -67,33 +61,36 @@ def bootstrap(n: int = 100_000, n_resamples: int = 2000) -> None:
         repeats=1,
     )
     rows = []
-    for kind in ("basic", "bca", "studentized"):
-        seconds = cpu_time(functools.partial(ours, kind), repeats=2)
+    for variant in ("basic", "bca", "studentized"):
+        seconds = cpu_time(functools.partial(ours, variant), repeats=2)
         tracemalloc.start()
-        ours(kind)
+        ours(variant)
         peak = tracemalloc.get_traced_memory()[1] / 2**20
         tracemalloc.stop()
         rows.append(
-            [kind, f"{theirs:.2f}", f"{seconds:.2f}", f"1/{theirs / seconds:.1f}", f"{peak:.0f}"]
+            [variant, f"{theirs:.2f}", f"{seconds:.2f}", f"1/{theirs / seconds:.1f}", f"{peak:.0f}"]
         )
     print_table(
         f"Bootstrap, n = {n:,}, {n_resamples} resamples, CPU seconds",
-        ["kind", "scipy basic, batch=50", "ours", "ratio", "extra memory, MB"],
+        ["variant", "scipy basic, batch=50", "ours", "ratio", "extra memory, MB"],
         rows,
     )
 
 
 def intervals() -> None:
-    """Guaranteed intervals: betting against the paper's, and growth with n."""
+    """Guaranteed intervals: betting compared with the paper's, and growth with n."""
     rows = []
-    for bed in (recommender(), gridworld(6)):
+    for problem in (recommender(), gridworld(6)):
         for n in (1000, 10_000, 100_000, 1_000_000):
-            stats = bed.statistics(n, np.random.default_rng(0))
+            stats = problem.statistics(n, np.random.default_rng(0))
             repeats = 3 if n == 1_000_000 else 7
             times = {
                 method: cpu_time(
                     functools.partial(
-                        ove.variance_interval, stats, reward_range=bed.reward_range, method=method
+                        ove.variance_interval,
+                        stats,
+                        reward_range=problem.reward_range,
+                        method=method,
                     ),
                     repeats,
                 )
@@ -101,7 +98,7 @@ def intervals() -> None:
             }
             rows.append(
                 [
-                    bed.name,
+                    problem.name,
                     f"{n:,}",
                     f"{1e3 * times['paper']:.1f}",
                     f"{1e3 * times['betting']:.1f}",
@@ -111,7 +108,7 @@ def intervals() -> None:
             )
     print_table(
         "variance_interval, both sides, CPU milliseconds",
-        ["bed", "n", "paper", "betting", "ratio", "betting, ns per trajectory"],
+        ["problem", "n", "paper", "betting", "ratio", "betting, ns per trajectory"],
         rows,
     )
 

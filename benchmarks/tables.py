@@ -1,4 +1,4 @@
-"""Plain aligned tables, and times that a busy machine does not spoil."""
+"""Plain aligned tables, and CPU times."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 
 def print_table(title: str, header: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
-    """Print a title and aligned columns: the first to the left, the others to the right."""
+    """Print a title and aligned columns, the first to the left and the others to the right."""
     cells = [list(header), *([_text(cell) for cell in row] for row in rows)]
     widths = [max(len(row[k]) for row in cells) for k in range(len(header))]
     print(f"\n{title}")
@@ -25,7 +25,7 @@ def _text(cell: object) -> str:
 
 
 def cpu_time(function: Callable[[], object], repeats: int = 5) -> float:
-    """Least CPU time of several calls, all threads added up, in seconds."""
+    """Least CPU time of several calls in seconds, summed over threads."""
     function()
     times = []
     for _ in range(repeats):

@@ -1,8 +1,8 @@
 """Bundled Gymnasium environments; installed as ``ove_sb3.envs``.
 
 Importing this package registers ``ove_sb3/Gridworld-v0``, ``ove_sb3/Recommender-v0`` and
-``ove_sb3/Diabetes-v0``. The ``VecEnv`` classes load on first use, because they need
-stable-baselines3 and so torch.
+``ove_sb3/Diabetes-v0``. The ``VecEnv`` classes load on first use, because they require
+stable-baselines3, which imports torch.
 """
 
 from __future__ import annotations
@@ -12,16 +12,16 @@ from typing import TYPE_CHECKING, Any
 
 import gymnasium as gym
 
+from .common.episodes import Episodes, Moments
+from .common.policies import GaussianPolicy, Policy
 from .diabetes import PUBLIC_CODE, DiabetesEnv
-from .episodes import Episodes, Moments, Policy
-from .gaussian import GaussianPolicy
 from .gridworld import GridworldEnv
 from .recommender import RecommenderEnv
 
 if TYPE_CHECKING:
-    from .diabetes_vec import DiabetesVecEnv
-    from .gridworld_vec import GridworldVecEnv
-    from .recommender_vec import RecommenderVecEnv
+    from .diabetes.vec_env import DiabetesVecEnv
+    from .gridworld.vec_env import GridworldVecEnv
+    from .recommender.vec_env import RecommenderVecEnv
 
 __all__ = [
     "PUBLIC_CODE",
@@ -38,14 +38,14 @@ __all__ = [
 ]
 
 _HOME = {
-    "DiabetesVecEnv": "diabetes_vec",
-    "GridworldVecEnv": "gridworld_vec",
-    "RecommenderVecEnv": "recommender_vec",
+    "DiabetesVecEnv": "diabetes.vec_env",
+    "GridworldVecEnv": "gridworld.vec_env",
+    "RecommenderVecEnv": "recommender.vec_env",
 }
 
 gym.register(
     id="ove_sb3/Gridworld-v0",
-    entry_point="ove_sb3.envs.gridworld:make_gridworld",  # which sets the time limit
+    entry_point="ove_sb3.envs.gridworld:make_gridworld",  # sets the time limit
 )
 gym.register(
     id="ove_sb3/Recommender-v0",

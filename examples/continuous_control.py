@@ -1,13 +1,14 @@
-"""Continuous actions: a SAC on Pendulum, judged by a log in which it took part.
+"""Continuous actions: a SAC on Pendulum, evaluated from a log of a mixture that contains it.
 
-Over many steps of continuous control importance weights explode, unless the log was made with the
-evaluation in mind. Here every episode is played by the candidate with probability one half, and by
-a uniform policy otherwise. The behavior is that mixture, whoever played: no weight can exceed 2,
-and the guaranteed bounds become narrow.
+Importance weights explode over many steps of continuous control, unless the behavior is chosen with
+the evaluation in mind. Here the candidate plays every episode with probability one half, and a
+uniform policy plays the others. The behavior is this mixture, whichever of the two played, so no
+weight exceeds 2 and the guaranteed intervals are narrow.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import gymnasium as gym
@@ -17,7 +18,7 @@ from stable_baselines3 import SAC
 import ove_sb3 as ove
 
 HORIZON = 25  # steps of an episode
-ALPHA = 0.5  # share of the episodes played by the candidate
+ALPHA = 0.5  # probability that the candidate plays an episode
 WORST = np.pi**2 + 0.1 * 8.0**2 + 0.001 * 2.0**2  # largest cost of a step
 
 
@@ -30,23 +31,23 @@ def make_env() -> gym.Env[Any, Any]:
 def mixture_log_probs(
     data: ove.Trajectories, candidate: np.ndarray, other: np.ndarray
 ) -> np.ndarray:
-    """Log-probabilities of the mixture by episode, given those of its two parts, (n_steps,).
+    """Log-probabilities of a mixture of whole episodes, from those of its two parts, (n_steps,).
 
-    The probability of an episode so far is ``alpha * candidate + (1 - alpha) * other``; that of a
-    step is its quotient to the step before.
+    The actions of an episode up to a step have probability ``alpha * candidate + (1 - alpha) *
+    other``. Dividing by that up to the step before gives the probability of the step.
     """
-    so_far = np.zeros((2, data.n_steps))
+    up_to_step = np.zeros((2, data.n_steps))
     for start, length in zip(data.starts, data.lengths, strict=True):
         steps = slice(start, start + length)
-        so_far[:, steps] = np.cumsum([candidate[steps], other[steps]], axis=1)
-    mixture = np.logaddexp(np.log(ALPHA) + so_far[0], np.log(1 - ALPHA) + so_far[1])
+        up_to_step[:, steps] = np.cumsum([candidate[steps], other[steps]], axis=1)
+    mixture = np.logaddexp(np.log(ALPHA) + up_to_step[0], np.log(1 - ALPHA) + up_to_step[1])
     before = np.concatenate([[0.0], mixture[:-1]])
     before[data.starts] = 0.0
     return np.asarray(mixture - before)
 
 
 def main() -> None:
-    """Train a candidate, log the mixture, judge the candidate."""
+    """Train a candidate, log the mixture, evaluate the candidate."""
     candidate = SAC("MlpPolicy", make_env(), learning_starts=200, seed=0, device="cpu")
     candidate.learn(500)
     uniform = ove.UniformPolicy(candidate.action_space)
@@ -62,18 +63,19 @@ def main() -> None:
     print(data)
     log_probs = ove.log_prob(candidate, data)
     behavior = mixture_log_probs(data, log_probs, ove.log_prob(uniform, data))
-    stats = ove.trajectory_statistics(
-        log_probs - behavior, data.rewards, data.lengths, gamma=1.0, horizon=HORIZON
+    data = replace(data, log_probs=behavior)
+    result = ove.evaluate(
+        data, log_probs, gamma=1.0, reward_range=(0, 1), horizon=HORIZON, max_weight=1 / ALPHA
     )
-    print(f"largest weight {stats.weights.max():.3f}, by construction at most {1 / ALPHA:g}")
-    estimate = ove.estimate_mean(stats, estimator="crossfit")
-    print(f"mean {estimate:.3g}, variance {ove.estimate_variance(stats):.3g}")
-    print(ove.variance_interval(stats, reward_range=(0, 1)))
-    print(ove.variance_interval(stats, reward_range=(0, 1), max_weight=1 / ALPHA))
+    assert result.stats is not None
+    print(f"largest weight {result.stats.weights.max():.3f}, by construction at most {1 / ALPHA:g}")
+    print(result)
+    print("without the bound on the weight:")
+    print(ove.variance_interval(result.stats, reward_range=(0, 1)))
 
-    # What the candidate does in truth, which one would not know.
+    # For comparison: run the candidate itself.
     returns = ove.collect(candidate, make_env(), 400, seed=3).returns()
-    print(f"in truth: mean {returns.mean():.3g}, variance {returns.var():.3g}")
+    print(f"on-policy: mean {returns.mean():.3g}, variance {returns.var():.3g}")
 
 
 if __name__ == "__main__":

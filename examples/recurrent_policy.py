@@ -1,7 +1,7 @@
-"""A policy with memory: RecurrentPPO must recall at the end what it was shown at the start.
+"""Recurrent policies: RecurrentPPO must recall at the end of an episode a sign shown at its start.
 
-The probability of an action depends on the whole episode so far. `log_prob` rolls the candidate's
-own LSTM over every logged episode; nothing of the behavior's memory is needed.
+The probability of an action depends on the whole episode up to it. `evaluate` runs the candidate's
+own LSTM over every logged episode; the hidden states of the behavior are not needed.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ LENGTH = 3
 
 
 class Recall(gym.Env[Any, Any]):
-    """A sign, +1 or -1, is shown once; the last action earns 1 if it names it."""
+    """A sign, +1 or -1, is shown once; the reward is 1 if the last action matches it."""
 
     def __init__(self) -> None:
         self.observation_space = gym.spaces.Box(-1.0, 1.0, (2,), np.float32)
@@ -32,11 +32,11 @@ class Recall(gym.Env[Any, Any]):
         return self._observe(), {}
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
-        """Show nothing but the time."""
+        """Show only the time."""
         self.time += 1
         ended = self.time == LENGTH
-        named = 2 * int(action) - 1 == self.sign
-        return self._observe(), float(ended and named), ended, False, {}
+        matches = 2 * int(action) - 1 == self.sign
+        return self._observe(), float(ended and matches), ended, False, {}
 
     def _observe(self) -> Any:
         return np.array([self.sign if self.time == 0 else 0, self.time / LENGTH], np.float32)
@@ -57,25 +57,18 @@ def make_model(seed: int) -> RecurrentPPO:
 
 
 def main() -> None:
-    """Log a policy that has learned nothing, judge one that has."""
+    """Log an untrained policy, evaluate a trained one."""
     behavior, candidate = make_model(0), make_model(1).learn(2_000)
     data = ove.collect(behavior, Recall(), n_episodes=1_000, seed=2)
     print(data)
-    stats = ove.trajectory_statistics(
-        ove.log_prob(candidate, data) - data.log_probs,
-        data.rewards,
-        data.lengths,
-        gamma=1.0,
-        horizon=LENGTH,
+    result = ove.evaluate(
+        data, candidate, gamma=1.0, reward_range=(0, 1), return_range=(0, 1), horizon=LENGTH
     )
-    estimate = ove.estimate_mean(stats, estimator="crossfit")
-    print(f"mean {estimate:.3g}, variance {ove.estimate_variance(stats):.3g}")
-    print(ove.mean_interval(stats, reward_range=(0, 1), return_range=(0, 1)))
-    print(ove.variance_interval(stats, reward_range=(0, 1), return_range=(0, 1)))
+    print(result)
 
-    # What the candidate does in truth, which one would not know.
+    # For comparison: run the candidate itself.
     returns = ove.collect(candidate, Recall(), 1_000, seed=3).returns()
-    print(f"in truth: mean {returns.mean():.3g}, variance {returns.var():.3g}")
+    print(f"on-policy: mean {returns.mean():.3g}, variance {returns.var():.3g}")
 
 
 if __name__ == "__main__":

@@ -24,7 +24,7 @@ def run(
     seed: int = 0,
     progress: bool = True,
 ) -> None:
-    """Run the studies of a domain; print the tables, and write tables and figures.
+    """Run the studies of a domain, print the tables, and write tables and figures.
 
     Parameters
     ----------
@@ -33,17 +33,17 @@ def run(
     full
         100 trials of up to 31,622 trajectories, instead of 20 of up to 3,162.
     trials, n
-        Number of trials and numbers of trajectories, in place of those.
+        Number of trials and numbers of trajectories, instead of these.
     truth
-        On-policy episodes behind the true variance of diabetes, in place of a million.
+        On-policy episodes for the true variance of diabetes, instead of a million.
     jobs
         Number of processes. The results do not depend on it.
     scheduler
-        Address of a Dask cluster in place of them; its workers must see the folder `out`.
+        Address of a Dask cluster to use instead; its workers must see the folder `out`.
     out
-        Folder of the results; a run that was stopped goes on where it was.
+        Folder of the results; an interrupted run continues from them.
     seed
-        Of everything random.
+        Seed of everything random.
     progress
         Show progress bars.
     """
@@ -71,7 +71,7 @@ def run(
 def choose_sizes(
     *, full: bool, trials: int | None, n: Sequence[int] | None, truth: int | None = None
 ) -> Sizes:
-    """The quick or the full sizes, with what was asked for in place."""
+    """The quick or the full sizes, with the given numbers replaced."""
     sizes = FULL if full else QUICK
     if trials is not None:
         if trials < 1:
@@ -89,7 +89,7 @@ def choose_sizes(
 
 
 def main(argv: Sequence[str] | None = None, *, prog: str = "python -m ove_sb3.experiments") -> int:
-    """Run from the command line; returns the exit status."""
+    """Run from the command line; return the exit status."""
     parser = argparse.ArgumentParser(
         prog=prog,
         description="Reproduce the experiments of Chandak, Shankar and Thomas (2021).",
@@ -101,14 +101,16 @@ def main(argv: Sequence[str] | None = None, *, prog: str = "python -m ove_sb3.ex
     parser.add_argument("--trials", type=int, help="independent repetitions (20; 100 if full)")
     parser.add_argument("--n", type=int, nargs="+", help="numbers of trajectories")
     parser.add_argument(
-        "--truth", type=int, help="on-policy episodes behind the truth of diabetes (1000000)"
+        "--truth", type=int, help="on-policy episodes for the truth of diabetes (1000000)"
     )
     parser.add_argument("--jobs", type=int, default=2, help="processes (default: 2)")
     parser.add_argument(
-        "--scheduler", metavar="ADDRESS", help="Dask cluster in place of processes here"
+        "--scheduler", metavar="ADDRESS", help="Dask cluster to use instead of local processes"
     )
     parser.add_argument("--out", default="results", help="folder of the results (default: results)")
-    parser.add_argument("--seed", type=int, default=0, help="of everything random (default: 0)")
+    parser.add_argument(
+        "--seed", type=int, default=0, help="seed of everything random (default: 0)"
+    )
     parser.add_argument("--quiet", action="store_true", help="no progress bars")
     options = parser.parse_args(argv)
     if options.jobs < 1:
@@ -131,7 +133,7 @@ def main(argv: Sequence[str] | None = None, *, prog: str = "python -m ove_sb3.ex
             progress=not options.quiet,
         )
     except KeyboardInterrupt:
-        print("\nStopped. Finished trials are kept: the same command goes on.", file=sys.stderr)
+        print("\nStopped. Finished trials are kept: the same command continues.", file=sys.stderr)
         return 130
     return 0
 

@@ -1,4 +1,4 @@
-"""The domains: environment, evaluation and behavior policy, logged data and the truth."""
+"""Domains: environment, evaluation policy, behavior policy, logged data and true moments."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ FloatArray = NDArray[np.float64]
 
 
 class Domain(ABC):
-    """A study's environment with the evaluation policy pi and the behavior made from it.
+    """Environment of a study with its evaluation policy pi and behavior policy.
 
     Parameters
     ----------
     study
         The settings.
     candidate
-        pi as plain numbers: action probabilities (n_states, n_actions), or the mean (d,) of a
+        The evaluation policy pi: action probabilities (n_states, n_actions), or the mean (d,) of a
         Gaussian.
     """
 
@@ -35,7 +35,7 @@ class Domain(ABC):
     def log(self, n: int, rng: np.random.Generator) -> tuple[FloatArray, Episodes]:
         """Log-ratios (n_steps,) and episodes of `n` trajectories of the behavior.
 
-        The behavior's log-probabilities are those logged when the actions were drawn.
+        The behavior's log-probabilities are recorded when the actions are drawn.
         """
         episodes = self._simulate_behavior(n, rng)
         return self._candidate_log_probs(episodes) - episodes.log_probs, episodes
@@ -55,7 +55,7 @@ class Domain(ABC):
 
     @abstractmethod
     def exact_moments(self) -> tuple[float, float] | None:
-        """Exact mean and variance of the return under pi; None if only simulation can tell."""
+        """Exact mean and variance of the return under pi; None if they are not known."""
 
     @abstractmethod
     def returns(self, n: int, rng: np.random.Generator) -> FloatArray:
@@ -69,7 +69,7 @@ class Domain(ABC):
 
 
 class TabularDomain(Domain):
-    """Gridworld and recommender: policies are tables, the behavior a mixture of probabilities."""
+    """Gridworld and recommender: tabular policies, and a behavior that mixes probabilities."""
 
     def __init__(self, study: Study, candidate: Any) -> None:
         super().__init__(study, candidate)
@@ -78,7 +78,7 @@ class TabularDomain(Domain):
         self.behavior: FloatArray = alpha * self.candidate + (1.0 - alpha) / n_actions
 
     def exact_moments(self) -> tuple[float, float]:
-        """By dynamic programming, or in closed form."""
+        """Moments by dynamic programming or in closed form."""
         if self.study.domain == "gridworld":
             moments = self.env.exact_moments(self.candidate, self.study.gamma)
         else:
@@ -99,7 +99,7 @@ class TabularDomain(Domain):
 
 
 class GaussianDomain(Domain):
-    """Diabetes: Gaussian policies of one fixed spread, the behavior a mixture of their means."""
+    """Diabetes: Gaussian policies of fixed standard deviation, and a behavior that mixes means."""
 
     def __init__(self, study: Study, candidate: Any) -> None:
         super().__init__(study, candidate)
@@ -112,7 +112,7 @@ class GaussianDomain(Domain):
         self.behavior = GaussianPolicy(mean, sd)
 
     def exact_moments(self) -> None:
-        """Not known."""
+        """None: they are not known."""
         return
 
     def returns(self, n: int, rng: np.random.Generator) -> FloatArray:
@@ -127,13 +127,13 @@ class GaussianDomain(Domain):
 
 
 def make_env(study: Study) -> Any:
-    """The environment of a study."""
+    """Environment of a study."""
     kinds = {"gridworld": GridworldEnv, "recommender": RecommenderEnv, "diabetes": DiabetesEnv}
     return kinds[study.domain](**study.env)
 
 
 def make_domain(study: Study, candidate: Any) -> Domain:
-    """The domain of a study with its evaluation policy."""
+    """Domain of a study with its evaluation policy."""
     kind = GaussianDomain if study.domain == "diabetes" else TabularDomain
     return kind(study, candidate)
 

@@ -1,4 +1,4 @@
-"""The paper's two figures, one pair per study."""
+"""The paper's two figures, for each study."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-# The colours of Okabe and Ito, which the colour-blind can tell apart; shapes and dashes differ too.
+# The colorblind-safe palette of Okabe and Ito; markers and dashes differ too.
 _BLACK, _ORANGE, _SKY, _GREEN, _BLUE, _RED, _PURPLE = (
     "#000000",
     "#E69F00",
@@ -26,14 +26,14 @@ _BLACK, _ORANGE, _SKY, _GREEN, _BLUE, _RED, _PURPLE = (
     "#D55E00",
     "#CC79A7",
 )
-_BOUND_LOOKS: dict[str, dict[str, Any]] = {
+_BOUND_STYLES: dict[str, dict[str, Any]] = {
     "paper": {"color": _RED, "linestyle": (0, (5, 2)), "marker": "s"},
     "bootstrap": {"color": _PURPLE, "linestyle": (0, (1, 1.2)), "marker": "^"},
     "betting": {"color": _BLUE, "linestyle": "-", "marker": "o"},
     "betting_ratio": {"color": _SKY, "linestyle": (0, (4, 1, 1, 1)), "marker": "D"},
 }
 _BARS = ("paper", "bootstrap", "betting")
-_ESTIMATOR_LOOKS: dict[str, dict[str, Any]] = {
+_ESTIMATOR_STYLES: dict[str, dict[str, Any]] = {
     "naive_is": {"color": "#888888", "marker": "x"},
     "naive_plugin": {"color": _ORANGE, "marker": "v"},
     "is": {"color": _PURPLE, "marker": "^"},
@@ -96,20 +96,20 @@ def figure_b(result: StudyResult) -> Figure:
     places = np.arange(len(result.sizes.n_grid))
     truth = result.truth.variance
     shifts = np.linspace(-0.33, 0.33, len(ESTIMATORS))
-    for shift, (name, estimator) in zip(shifts, ESTIMATORS.items(), strict=True):
+    for shift, (name, label) in zip(shifts, ESTIMATORS.items(), strict=True):
         mine = [row for row in rows if row["estimator"] == name]
-        looks = {"markersize": 5, **_ESTIMATOR_LOOKS[name]}
+        style = {"markersize": 5, **_ESTIMATOR_STYLES[name]}
         left.errorbar(
             places + shift,
             [row["mean"] for row in mine],
             yerr=[row["sd"] for row in mine],
-            label=estimator.label,
+            label=label,
             linestyle="none",
             elinewidth=1.4,
             capsize=2,
-            **looks,
+            **style,
         )
-        right.plot(places, [row["error_percent"] for row in mine], linewidth=1.4, **looks)
+        right.plot(places, [row["error_percent"] for row in mine], linewidth=1.4, **style)
     left.axhline(truth, color=_BLACK, linestyle="--", linewidth=1.2, label="true variance")
     _variance_axis(left, truth)
     left.set_ylabel(f"estimate of the variance, {result.study.unit} (symmetric log scale)")
@@ -126,7 +126,7 @@ def figure_b(result: StudyResult) -> Figure:
 
 
 def _failure_bars(axes: Axes, result: StudyResult, rows: list[Row]) -> None:
-    """Fraction of the trials in which a bound missed the truth, with 95% Clopper-Pearson bars."""
+    """Fraction of trials in which a bound misses the truth, with 95% Clopper-Pearson intervals."""
     places = np.arange(len(result.sizes.n_grid))
     width = 0.8 / (2 * len(_BARS))
     names = {"paper": "CI", "bootstrap": "Bootstrap", "betting": "betting"}
@@ -143,8 +143,8 @@ def _failure_bars(axes: Axes, result: StudyResult, rows: list[Row]) -> None:
                 rates,
                 width,
                 label=f"{names[name]} {sign}",
-                color=_BOUND_LOOKS[name]["color"] if side == "upper" else "white",
-                edgecolor=_BOUND_LOOKS[name]["color"],
+                color=_BOUND_STYLES[name]["color"] if side == "upper" else "white",
+                edgecolor=_BOUND_STYLES[name]["color"],
                 hatch=hatch,
             )
             axes.errorbar(
@@ -168,20 +168,20 @@ def _failure_bars(axes: Axes, result: StudyResult, rows: list[Row]) -> None:
 
 
 def _bound_lines(axes: Axes, result: StudyResult, rows: list[Row]) -> None:
-    """Mean bounds and the paper's estimator with their standard errors, and the truth."""
+    """Mean bounds and estimates with their standard errors, and the truth."""
     places = np.arange(len(result.sizes.n_grid))
     truth = result.truth.variance
-    for name, looks in _BOUND_LOOKS.items():
+    for name, style in _BOUND_STYLES.items():
         mine = [row for row in rows if row["bounds"] == name]
         if name == "betting_ratio" and _same_widths(mine, rows):
-            continue  # the bound on the weights of long episodes is too large to be of use
+            continue  # the bound on the weights of long episodes is too large to help
         for side in ("upper", "lower") if mine else ():
             middle = np.array([row[side] for row in mine])
             error = np.array([row[f"{side}_se"] for row in mine])
             label = mine[0]["label"] if side == "upper" else None
-            axes.plot(places, middle, label=label, markersize=5, **looks)
+            axes.plot(places, middle, label=label, markersize=5, **style)
             axes.fill_between(
-                places, middle - error, middle + error, color=looks["color"], alpha=0.2, linewidth=0
+                places, middle - error, middle + error, color=style["color"], alpha=0.2, linewidth=0
             )
     for name, color, marker in (("cdis", _GREEN, "v"), ("crossfit", _ORANGE, "X")):
         mine = [row for row in estimate_rows(result) if row["estimator"] == name]
@@ -202,13 +202,13 @@ def _bound_lines(axes: Axes, result: StudyResult, rows: list[Row]) -> None:
 
 
 def _same_widths(mine: list[Row], rows: list[Row]) -> bool:
-    """Whether these bounds are those of ``"betting"``."""
+    """Whether these bounds are as wide as those of ``"betting"``."""
     plain = [row["width"] for row in rows if row["bounds"] == "betting"]
     return bool(mine) and bool(np.allclose([row["width"] for row in mine], plain, rtol=1e-3))
 
 
 def _variance_axis(axes: Axes, truth: float) -> None:
-    """Linear up to the truth and logarithmic beyond, with room for the outermost points."""
+    """Linear scale up to the truth and logarithmic beyond, with room for the outermost points."""
     low, high = axes.dataLim.intervaly
     axes.set_yscale("symlog", linthresh=truth, linscale=1.5)
     axes.set_ylim(1.6 * low if low < -0.1 * truth else -0.15 * truth, 1.6 * max(high, truth))

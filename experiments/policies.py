@@ -1,4 +1,4 @@
-"""The evaluation policy: trained with stable-baselines3's A2C, seeded, and kept for later runs."""
+"""Evaluation policies, trained by stable-baselines3's A2C and kept for later runs."""
 
 from __future__ import annotations
 
@@ -21,25 +21,26 @@ FloatArray = NDArray[np.float64]
 
 
 def evaluation_policy(study: Study, folder: Path, seed: int) -> FloatArray:
-    """The evaluation policy pi of a study, trained unless it has been before.
+    """Evaluation policy pi of a study, trained if it is not in `folder` yet.
 
     Parameters
     ----------
     study
-        What to train on, and how.
+        The settings.
     folder
-        Where trained policies are kept.
+        Folder of trained policies.
     seed
-        Of the training.
+        Seed of the training.
 
     Returns
     -------
     ndarray
-        Action probabilities (n_states, n_actions), or the mean (d,) of a Gaussian of fixed spread.
+        Action probabilities (n_states, n_actions), or the mean (d,) of a Gaussian with a fixed
+        standard deviation.
     """
     if study.candidate is not None:
-        given = np.asarray(study.candidate, dtype=np.float64)
-        return np.asarray(given / given.sum())[np.newaxis]
+        probabilities = np.asarray(study.candidate, dtype=np.float64)
+        return np.asarray(probabilities / probabilities.sum())[np.newaxis]
     assert study.training is not None  # one of the two is given
     settings = {
         "domain": study.domain,
@@ -55,12 +56,12 @@ def evaluation_policy(study: Study, folder: Path, seed: int) -> FloatArray:
 
 
 def train(study: Study, training: Training, seed: int) -> FloatArray:
-    """Train A2C and read off the policy; the same seed gives the same policy."""
+    """Train A2C and return the policy; the same seed gives the same policy."""
     import torch
     from stable_baselines3 import A2C
 
     with _one_thread():
-        # Single threaded, so that the policy does not depend on the number of cores.
+        # With one thread the policy does not depend on the number of cores.
         venv = _vec_env(study, training.n_envs)
         keywords: dict[str, Any] = {"net_arch": []}
         if training.sd is not None:
@@ -78,19 +79,19 @@ def train(study: Study, training: Training, seed: int) -> FloatArray:
             device="cpu",
         )
         if training.sd is not None:
-            # As in the paper: the spread is fixed, and the mean a squashed one within the range.
+            # As in the paper, the standard deviation is fixed and the mean is squashed.
             model.policy.log_std.requires_grad_(False)
             model.policy.action_net = torch.nn.Sequential(model.policy.action_net, torch.nn.Tanh())
         model.learn(training.total_timesteps)
         with torch.no_grad():
             if training.sd is not None:
                 observation, _ = model.policy.obs_to_tensor(np.ones((1, 1), dtype=np.float32))
-                law: Any = model.policy.get_distribution(observation).distribution
-                return np.asarray(law.mean[0].numpy(), dtype=np.float64)
+                actions: Any = model.policy.get_distribution(observation).distribution
+                return np.asarray(actions.mean[0].numpy(), dtype=np.float64)
             states = np.arange(venv.observation_space.n)
             observation, _ = model.policy.obs_to_tensor(states)
-            law = model.policy.get_distribution(observation).distribution
-            table = np.exp(np.asarray(law.logits.numpy(), dtype=np.float64))
+            actions = model.policy.get_distribution(observation).distribution
+            table = np.exp(np.asarray(actions.logits.numpy(), dtype=np.float64))
             return np.asarray(table / table.sum(axis=1, keepdims=True))
 
 

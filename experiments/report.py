@@ -1,8 +1,7 @@
-"""Puts the results of a run into a page: ``python -m ove_sb3.experiments.report``.
+"""Insert the results of a run into a page: ``python -m ove_sb3.experiments.report``.
 
-In the page, what stands between ``<!-- table NAME -->`` and ``<!-- end -->`` is replaced by the
-table of that study, and the figures are copied to the page's folder of images. The numbers of the
-page are thus those of the files.
+The text between ``<!-- table NAME -->`` and ``<!-- end -->`` is replaced by the table of that
+study. The figures are copied to the page's folder of images.
 """
 
 from __future__ import annotations
@@ -28,10 +27,9 @@ _HEADER = (
 
 
 def study_table(folder: Path) -> str:
-    """The table of a study as Markdown, from its files.
+    """Table of a study as Markdown, from its files.
 
-    Misses are those of the lower and the upper bound; widths are those of the paper's interval
-    divided by ours.
+    Misses are those of the lower and the upper bound. Widths are relative to the paper's interval.
     """
     settings = read_json(folder / "settings.json")
     truth, sizes = settings["truth"], settings["sizes"]
@@ -57,7 +55,7 @@ def study_table(folder: Path) -> str:
 
 
 def fill_page(page: Path, results: Path) -> list[str]:
-    """Put tables and figures of the studies found in `results` into `page`; returns their names."""
+    """Insert tables and figures of the studies in `results` into `page`; return their names."""
     filled = []
 
     def replace(match: re.Match[str]) -> str:
@@ -77,12 +75,12 @@ def fill_page(page: Path, results: Path) -> list[str]:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run from the command line; returns the exit status."""
-    parser = argparse.ArgumentParser(description="Put results into the page of documentation.")
+    """Run from the command line; return the exit status."""
+    parser = argparse.ArgumentParser(description="Insert results into the page of documentation.")
     parser.add_argument("--results", type=Path, default=Path("results"))
     parser.add_argument("--page", type=Path, default=Path("docs/reproduction.md"))
     options = parser.parse_args(argv)
-    print("filled in:", ", ".join(fill_page(options.page, options.results)) or "nothing")
+    print("inserted:", ", ".join(fill_page(options.page, options.results)) or "nothing")
     return 0
 
 

@@ -1,4 +1,4 @@
-"""Runs studies: in parallel, with a progress bar, and so that no finished trial is ever lost."""
+"""Run studies in parallel; finished trials survive an interruption."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 from tqdm import tqdm
 
-from ove_sb3 import parallel
+from ove_sb3 import _parallel as parallel
 
 from .domains import make_domain
 from .policies import evaluation_policy
 from .settings import BOUNDS, ESTIMATORS, Sizes, Study, as_plain
 from .storage import fingerprint, read_json, versions, write_json
-from .trials import TRUTH_PORTION, merge_truth, run_trial, run_truth
+from .trials import TRUTH_PART, merge_truth, run_trial, run_truth
 
 FloatArray = NDArray[np.float64]
 
@@ -37,7 +37,7 @@ class Truth:
     standard_error
         Of the variance; 0 if it is exact.
     episodes
-        On-policy episodes behind it; 0 if it is exact.
+        On-policy episodes it was estimated from; 0 if it is exact.
     """
 
     mean: float
@@ -48,7 +48,7 @@ class Truth:
 
 @dataclass(frozen=True)
 class StudyResult:
-    """Everything a study has found.
+    """Results of a study.
 
     Attributes
     ----------
@@ -59,7 +59,7 @@ class StudyResult:
     candidate
         The evaluation policy.
     cells
-        One entry per trial and n, see `run_trial`.
+        One entry per trial and n; see `run_trial`.
     """
 
     study: Study
@@ -77,7 +77,7 @@ class StudyResult:
             "seed": self.seed,
             "truth": vars(self.truth),
             "candidate": self.candidate.tolist(),
-            "estimators": {name: item.options for name, item in ESTIMATORS.items()},
+            "estimators": list(ESTIMATORS),
             "bounds": {name: item.options for name, item in BOUNDS.items()},
             "versions": versions(),
         }
@@ -93,37 +93,36 @@ def run_study(
     scheduler: str | None = None,
     progress: bool = True,
 ) -> StudyResult:
-    """Run a study, or what is left of it.
+    """Run a study, or the rest of it if it was interrupted.
 
-    The results do not depend on `jobs` or `scheduler`, nor on how often the run was stopped and
-    started again.
+    The results depend neither on `jobs` and `scheduler` nor on interruptions.
 
     Parameters
     ----------
     study, sizes
-        What to run, and how much.
+        The settings.
     out
         Folder of the results. Each finished trial is one file in ``out/runs``.
     seed
-        Of the training, of the truth and of the trials.
+        Seed of the training, of the truth and of the trials.
     jobs
         Number of processes.
     scheduler
-        Address of a Dask cluster in place of them; its workers must see the folder `out`.
+        Address of a Dask cluster to use instead; its workers must see the folder `out`.
     progress
-        Show a progress bar with the time left.
+        Show a progress bar.
     """
     candidate = evaluation_policy(study, out / "policies", seed)
     plain = candidate.tolist()
     how: dict[str, Any] = {"jobs": jobs, "scheduler": scheduler, "progress": progress}
     truth = find_truth(study, candidate, sizes, out=out, seed=seed, **how)
-    looks = ("title", "unit")
+    display = ("title", "unit")  # without influence on the results
     setting = {
-        "study": {name: value for name, value in as_plain(study).items() if name not in looks},
+        "study": {name: value for name, value in as_plain(study).items() if name not in display},
         "candidate": plain,
         "n_grid": list(sizes.n_grid),
         "seed": seed,
-        "estimators": {name: item.options for name, item in ESTIMATORS.items()},
+        "estimators": list(ESTIMATORS),
         "bounds": {name: item.options for name, item in BOUNDS.items()},
     }
     trials = run_tasks(
@@ -148,24 +147,24 @@ def find_truth(
     scheduler: str | None = None,
     progress: bool = True,
 ) -> Truth:
-    """Exact moments where there are any, else those of many on-policy episodes."""
+    """Exact moments if they are known, else those of simulated on-policy episodes."""
     exact = make_domain(study, candidate).exact_moments()
     if exact is not None:
         return Truth(*exact)
     plain = candidate.tolist()
-    # Studies that differ in the behavior only share their truth.
+    # Studies that differ only in the behavior share their truth.
     setting = {"domain": study.domain, "env": study.env, "candidate": plain, "seed": seed}
-    portions = run_tasks(
+    parts = run_tasks(
         run_truth,
-        [(study, plain, seed, k) for k in range(-(-sizes.truth_episodes // TRUTH_PORTION))],
+        [(study, plain, seed, k) for k in range(-(-sizes.truth_episodes // TRUTH_PART))],
         folder=out / "runs" / f"truth-{study.domain}-{fingerprint(setting, _TRUTH_CODE)}",
         label=f"{study.domain}, truth",
         jobs=jobs,
         scheduler=scheduler,
         progress=progress,
     )
-    found = merge_truth(portions)
-    return Truth(found["mean"], found["variance"], found["standard_error"], int(found["episodes"]))
+    truth = merge_truth(parts)
+    return Truth(truth["mean"], truth["variance"], truth["standard_error"], int(truth["episodes"]))
 
 
 def run_tasks(
@@ -180,13 +179,13 @@ def run_tasks(
 ) -> list[Any]:
     """Call `function` with each of `tasks`, unless its result is in `folder` already.
 
-    The process that has computed a result writes it, whole or not at all: what was finished when
-    the run is interrupted or killed is there for the next one.
+    Each result is written atomically by the process that computed it, so finished results survive
+    if the run is interrupted or killed.
 
     Returns
     -------
     list
-        The results, in the order of `tasks`, as JSON keeps them.
+        The results in the order of `tasks`, as read back from JSON.
     """
     paths = [folder / f"{k:05d}.json" for k in range(len(tasks))]
     missing = [k for k, path in enumerate(paths) if not path.exists()]
@@ -198,7 +197,7 @@ def run_tasks(
         disable=not progress,
         dynamic_ncols=True,
     )
-    # Absolute, as workers elsewhere may have another working directory.
+    # Absolute paths, because workers may have another working directory.
     calls = [(function, tasks[k], paths[k].absolute()) for k in missing]
     with bar:
         for _ in parallel.run(_compute, calls, n_jobs=jobs, scheduler=scheduler):
@@ -208,8 +207,8 @@ def run_tasks(
 
 def _compute(call: tuple[Callable[..., Any], tuple[Any, ...], Path], _: None) -> None:
     function, task, path = call
-    # Linear algebra in several threads adds up in another order: the last digits would depend on
-    # the number of cores that each process has to itself.
+    # The order of summation in multithreaded linear algebra depends on the number of threads, and
+    # so do the last digits.
     with threadpool_limits(limits=1):
         result = function(*task)
     write_json(path, result)

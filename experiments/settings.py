@@ -1,4 +1,4 @@
-"""What is run: the studies, the estimators and intervals compared, and the sizes of a run.
+"""Settings: the studies, the estimators and methods compared, and the sizes of a run.
 
 Everything here is data. A run saves its settings beside its results.
 """
@@ -8,22 +8,24 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from ove_sb3.core.methods import Betting, Bootstrap, Concentration, Method
+
 DOMAINS = ("gridworld", "recommender", "diabetes")
 
 
 @dataclass(frozen=True)
 class Training:
-    """How A2C is trained to find the evaluation policy.
+    """Training of the evaluation policy by A2C.
 
     Attributes
     ----------
     total_timesteps, n_envs, n_steps
-        Length of the training, number of parallel environments, steps of each between updates.
+        Total number of steps, number of parallel environments, steps of each between updates.
     learning_rate, entropy, gamma
-        As in stable-baselines3's ``A2C``. The weight of the entropy keeps the policy near-optimal
-        rather than deterministic.
+        As in stable-baselines3's ``A2C``. The entropy bonus keeps the policy near-optimal rather
+        than deterministic.
     sd
-        For continuous actions: the fixed standard deviation, in units of actions in [-1, 1].
+        For continuous actions: fixed standard deviation of actions in [-1, 1].
     """
 
     total_timesteps: int
@@ -42,27 +44,26 @@ class Study:
     Attributes
     ----------
     name, domain, title
-        Folder of the results, environment, and heading of the figures.
+        Folder of the results, environment, and title of the figures.
     unit
         Unit of the variance.
     gamma, horizon, reward_range, return_range
-        What the intervals are told of the return.
+        Definition of the return, and its stated ranges.
     env
-        Options of the environment, where they differ from its defaults.
+        Options of the environment that differ from its defaults.
     mixing
         alpha of the behavior, ``alpha pi + (1 - alpha) random``.
     random
-        The random part: ``"uniform"`` over the actions; or, for Gaussian policies, the mean at the
-        ``"midpoint"`` of the ranges or at the paper's literal ``"half_range"`` (max - min)/2.
+        The random policy: ``"uniform"`` over the actions; for Gaussian policies, a mean at the
+        ``"midpoint"`` of the ranges or at the paper's ``"half_range"`` (max - min)/2.
     max_ratio
-        Known bound on the ratio of a step, 1/alpha for a mixture of probabilities; None if there is
-        none.
+        Known bound on the ratio of a step: 1/alpha for a mixture of probabilities, else None.
     delta
-        Failure probability of each bound (a two-sided interval spends twice that), as in the paper.
+        Failure probability of each bound, as in the paper; a two-sided interval has twice that.
     training
-        How the evaluation policy is found; None if `candidate` is given.
+        Training of the evaluation policy; None if `candidate` is given.
     candidate
-        Action probabilities given in advance.
+        Action probabilities of the evaluation policy.
     """
 
     name: str
@@ -84,17 +85,17 @@ class Study:
 
 @dataclass(frozen=True)
 class Sizes:
-    """How much is run.
+    """Size of a run.
 
     Attributes
     ----------
     n_trials
         Independent repetitions.
     n_grid
-        Numbers of trajectories, increasing. A trial is one log that grows: it is looked at when
-        it has each of these lengths.
+        Numbers of trajectories, increasing. A trial is one growing log, which is evaluated at
+        each of these lengths.
     truth_episodes
-        On-policy episodes behind the true variance, where no exact one is known.
+        On-policy episodes for the true variance, if it is not known exactly.
     """
 
     n_trials: int
@@ -103,51 +104,52 @@ class Sizes:
 
 
 @dataclass(frozen=True)
-class Estimator:
-    """An estimator of the variance: its label, and the arguments of `estimate_variance`."""
-
-    label: str
-    options: dict[str, Any] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
 class Bounds:
-    """A pair of bounds: its label, and the arguments of `variance_interval`.
+    """A pair of bounds.
 
-    `knows_ratio` adds the study's `max_ratio`; where it has none, the bounds are left out.
+    Attributes
+    ----------
+    label
+        Display name.
+    method
+        Method of the interval.
+    uses_ratio
+        State the study's `max_ratio`. Studies that have none leave these bounds out.
     """
 
     label: str
-    guaranteed: bool
-    options: dict[str, Any] = field(default_factory=dict)
-    knows_ratio: bool = False
+    method: Method
+    uses_ratio: bool = False
+
+    @property
+    def guaranteed(self) -> bool:
+        """Whether the coverage of the method is proven."""
+        return self.method.proven
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """Method and options as plain values, ready for JSON."""
+        return {"method": self.method.name, **vars(self.method), "uses_ratio": self.uses_ratio}
 
 
+#: Estimators of the variance and their labels.
 ESTIMATORS = {
-    "naive_is": Estimator("naive σ²!!", {"estimator": "naive_is"}),
-    "naive_plugin": Estimator("naive σ²!", {"estimator": "naive_plugin"}),
-    "is": Estimator("paper, without CDIS", {"estimator": "is"}),
-    "cdis": Estimator("paper, with CDIS", {"estimator": "cdis"}),
-    "pair": Estimator("pair (ours)", {"estimator": "pair"}),
-    "pair_cdis": Estimator("pair_cdis (ours)", {"estimator": "pair_cdis"}),
-    "crossfit": Estimator("crossfit (ours)", {"estimator": "crossfit"}),
+    "naive_is": "naive σ²!!",
+    "naive_plugin": "naive σ²!",
+    "is": "paper, without CDIS",
+    "cdis": "paper, with CDIS",
+    "pair": "pair (ours)",
+    "pair_cdis": "pair_cdis (ours)",
+    "crossfit": "crossfit (ours)",
 }
 
 BOUNDS = {
-    "paper": Bounds("CI (paper)", True, {"method": "paper"}),
-    "bootstrap": Bounds(
-        "Bootstrap (paper)",
-        False,
-        {"method": "bootstrap", "estimator": "cdis", "n_resamples": 1000},
-    ),
-    "betting": Bounds("betting (ours)", True, {"method": "betting"}),
-    "betting_ratio": Bounds(
-        "betting, ratio bound known (ours)", True, {"method": "betting"}, knows_ratio=True
-    ),
+    "paper": Bounds("CI (paper)", Concentration()),
+    "bootstrap": Bounds("Bootstrap (paper)", Bootstrap(n_resamples=1000, estimator="cdis")),
+    "betting": Bounds("betting (ours)", Betting()),
+    "betting_ratio": Bounds("betting, ratio bound known (ours)", Betting(), uses_ratio=True),
     "bootstrap_crossfit": Bounds(
-        "bootstrap of crossfit (ours)",
-        False,
-        {"method": "bootstrap", "estimator": "crossfit", "n_resamples": 1000},
+        "bootstrap of crossfit (ours)", Bootstrap(n_resamples=1000, estimator="crossfit")
     ),
 }
 
@@ -179,7 +181,7 @@ GRIDWORLD_GOAL = Study(
     gamma=0.95,
     horizon=_GRIDWORLD_HORIZON,
     reward_range=(-0.1, 1.0),
-    # The goal ends the episode, so that its reward comes once.
+    # The goal ends the episode, so its reward is given at most once.
     return_range=(-0.1 * (1 - 0.95**_GRIDWORLD_HORIZON) / 0.05, 1.0),
     env={"step_reward": -0.1, "goal_reward": 1.0, "horizon": _GRIDWORLD_HORIZON},
     random="uniform",
@@ -271,7 +273,7 @@ QUICK = Sizes(n_trials=20, n_grid=FULL_GRID[:4], truth_episodes=1_000_000)
 
 
 def studies_of(domain: str) -> tuple[Study, ...]:
-    """The studies of a domain, or of all of them for ``"all"``.
+    """The studies of a domain, or all studies for ``"all"``.
 
     Raises
     ------
@@ -284,11 +286,11 @@ def studies_of(domain: str) -> tuple[Study, ...]:
 
 
 def bounds_of(study: Study) -> dict[str, Bounds]:
-    """The bounds that can be computed in a study."""
+    """Bounds that can be computed in a study."""
     return {
         name: bounds
         for name, bounds in BOUNDS.items()
-        if not bounds.knows_ratio or study.max_ratio is not None
+        if not bounds.uses_ratio or study.max_ratio is not None
     }
 
 

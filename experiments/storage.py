@@ -1,4 +1,4 @@
-"""Results on disk: written whole or not at all, and never mixed between settings or versions."""
+"""Results on disk, written atomically, separate for different settings and sources."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _PACKAGES = ("numpy", "scipy", "numba", "gymnasium", "stable-baselines3", "torch
 
 
 def write_json(path: Path, content: Any) -> None:
-    """Write `content` so that a reader, or a run after a crash, sees all of it or nothing."""
+    """Write `content` atomically."""
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(f".{path.name}.{os.getpid()}")
     with partial.open("w", encoding="utf-8") as file:
@@ -31,19 +31,19 @@ def write_json(path: Path, content: Any) -> None:
 
 
 def read_json(path: Path) -> Any:
-    """What `write_json` wrote."""
+    """Read a file written by `write_json`."""
     return json.loads(path.read_text(encoding="utf-8"))
 
 
 def fingerprint(content: Mapping[str, Any], sources: tuple[str, ...]) -> str:
-    """A short name for settings together with the code that computes the results.
+    """Short digest of the settings and of the code that computes the results.
 
     Parameters
     ----------
     content
         The settings, ready for JSON.
     sources
-        The folders (``"core"``, ``"envs"``) and modules of this package that the results depend on.
+        Folders (``"core"``, ``"envs"``) and modules of this package that the results depend on.
     """
     code = {name: _digest(name) for name in sources}
     text = json.dumps({"settings": content, "code": code}, sort_keys=True)
@@ -52,28 +52,29 @@ def fingerprint(content: Mapping[str, Any], sources: tuple[str, ...]) -> str:
 
 @cache
 def _digest(source: str) -> str:
-    """A digest of the source files of a folder or module."""
+    """Digest of the source files of a folder and its subfolders, or of a module."""
     folders = {
         "core": Path(ove_sb3.core.__file__).parent,
         "envs": Path(ove_sb3.envs.__file__).parent,
     }
+    folder = folders.get(source, Path(__file__).parent)
     if source in folders:
-        paths = sorted(path for path in folders[source].glob("*.py") if "render" not in path.name)
+        paths = sorted(path for path in folder.rglob("*.py") if "render" not in path.name)
     else:
-        paths = [Path(__file__).with_name(f"{source}.py")]
+        paths = [folder / f"{source}.py"]
     digest = hashlib.sha256()
     for path in paths:
-        digest.update(path.name.encode())
+        digest.update(path.relative_to(folder).as_posix().encode())
         digest.update(path.read_bytes())
     return digest.hexdigest()
 
 
 def versions() -> dict[str, str]:
     """Versions of Python and of the packages that the results depend on."""
-    found = {"python": platform.python_version(), "ove-sb3": ove_sb3.__version__}
+    numbers = {"python": platform.python_version(), "ove-sb3": ove_sb3.__version__}
     for package in _PACKAGES:
         try:
-            found[package] = metadata.version(package)
+            numbers[package] = metadata.version(package)
         except metadata.PackageNotFoundError:
-            found[package] = "not installed"
-    return found
+            numbers[package] = "not installed"
+    return numbers

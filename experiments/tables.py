@@ -1,4 +1,4 @@
-"""Tables of what the studies found: computed, printed, saved."""
+"""Tables of the results: computed, printed and saved."""
 
 from __future__ import annotations
 
@@ -20,30 +20,30 @@ Row = dict[str, Any]
 
 
 def estimate_rows(result: StudyResult) -> list[Row]:
-    """One row per n and estimator: mean, spread, bias and error over the trials.
+    """One row per n and estimator: mean, standard deviation, bias and error over the trials.
 
-    ``bias_z`` is the bias in standard errors; ``error_percent`` the root mean square error in % of
+    ``bias_z`` is the bias in standard errors, ``error_percent`` the root mean square error in % of
     the true variance.
     """
     rows = []
     truth = result.truth.variance
     for n in result.sizes.n_grid:
         cells = [cell for cell in result.cells if cell["n"] == n]
-        for name, estimator in ESTIMATORS.items():
+        for name, label in ESTIMATORS.items():
             values = np.array([cell["estimates"][name] for cell in cells])
-            spread = _sd(values)
+            sd = _sd(values)
             bias = float(values.mean()) - truth
-            error = np.hypot(spread / np.sqrt(values.size), result.truth.standard_error)
+            error = np.hypot(sd / np.sqrt(values.size), result.truth.standard_error)
             rows.append(
                 {
                     "study": result.study.name,
                     "n": n,
                     "estimator": name,
-                    "label": estimator.label,
+                    "label": label,
                     "trials": values.size,
                     "truth": truth,
                     "mean": float(values.mean()),
-                    "sd": spread,
+                    "sd": sd,
                     "bias": bias,
                     "bias_z": bias / float(error) if error > 0.0 else 0.0,
                     "error_percent": 100.0 * float(np.sqrt(np.mean((values - truth) ** 2))) / truth,
@@ -55,10 +55,10 @@ def estimate_rows(result: StudyResult) -> list[Row]:
 def bound_rows(result: StudyResult) -> list[Row]:
     """One row per n and pair of bounds: means, misses, widths.
 
-    ``misses_lower`` counts the lower bounds above the truth, ``misses_upper`` the upper bounds
-    below it, and ``p_lower``, ``p_upper`` are the p-values of the binomial test that a bound
-    misses with probability at most ``delta``. ``times_narrower`` is the mean width of the paper's
-    guaranteed interval over that of this one.
+    ``misses_lower`` counts lower bounds above the truth, ``misses_upper`` upper bounds below it.
+    ``p_lower`` and ``p_upper`` are p-values of the binomial test of a miss probability of at most
+    ``delta``. ``times_narrower`` is the mean width of the paper's guaranteed interval divided by
+    that of this one.
     """
     rows = []
     truth, delta = result.truth.variance, result.study.delta
@@ -96,7 +96,7 @@ def bound_rows(result: StudyResult) -> list[Row]:
 
 
 def trial_rows(result: StudyResult) -> list[Row]:
-    """One row per trial, n and estimator or pair of bounds: the raw results."""
+    """Raw results: one row per trial, n, and estimator or pair of bounds."""
     rows: list[Row] = []
     for cell in result.cells:
         key = {"study": result.study.name, "trial": cell["trial"], "n": cell["n"]}
@@ -117,7 +117,7 @@ def save(result: StudyResult, folder: Path) -> None:
 
 
 def as_text(result: StudyResult) -> str:
-    """Both tables of a study, to be printed."""
+    """Both tables of a study as text."""
     study, truth = result.study, result.truth
     source = (
         f"± {truth.standard_error:.2g} from {truth.episodes:,} on-policy episodes"
@@ -148,7 +148,7 @@ def as_text(result: StudyResult) -> str:
     lines.append("\nmean ± standard deviation of the estimators over the trials\n")
     rows = estimate_rows(result)
     lines += _aligned(
-        ["n", *(estimator.label for estimator in ESTIMATORS.values())],
+        ["n", *ESTIMATORS.values()],
         [
             [f"{n:,}", *(f"{r['mean']:.3g} ± {r['sd']:.2g}" for r in rows if r["n"] == n)]
             for n in result.sizes.n_grid
@@ -158,9 +158,9 @@ def as_text(result: StudyResult) -> str:
 
 
 def _aligned(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    """Rows of text as a Markdown table with aligned columns."""
+    """Markdown table with aligned columns."""
     widths = [max(map(len, column)) for column in zip(header, *rows, strict=True)]
-    texts = {label.label for label in BOUNDS.values()}
+    texts = {bounds.label for bounds in BOUNDS.values()}
 
     def line(cells: Iterable[str]) -> str:
         padded = (

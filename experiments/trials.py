@@ -1,4 +1,4 @@
-"""One trial of a study, and one portion of the simulated truth: pure functions of their seed."""
+"""One trial of a study, and one part of the simulated truth: pure functions of their seed."""
 
 from __future__ import annotations
 
@@ -8,21 +8,20 @@ from typing import Any
 
 import numpy as np
 
-from ove_sb3.core.estimators import estimate_variance
-from ove_sb3.core.intervals import variance_interval
+from ove_sb3.core.inference import estimate_variance, variance_interval
 from ove_sb3.core.statistics import TrajectoryStatistics
 
 from .domains import make_domain
 from .settings import ESTIMATORS, Bounds, Study, bounds_of
 
 #: On-policy episodes simulated at a time.
-TRUTH_PORTION = 25_000
+TRUTH_PART = 25_000
 
 
 def run_trial(
     study: Study, candidate: Sequence[Any], n_grid: Sequence[int], seed: int, trial: int
 ) -> list[dict[str, Any]]:
-    """Draw a log of the behavior and evaluate it each time it has reached a length of `n_grid`.
+    """Draw a growing log of the behavior and evaluate it at each length of `n_grid`.
 
     Parameters
     ----------
@@ -38,8 +37,8 @@ def run_trial(
     Returns
     -------
     list of dict
-        For each n: ``estimates``, a number each; ``bounds``, lower and upper each; ``mean_weight``
-        and ``least_cdis``, the smallest of the X_i of Algorithm 4.
+        For each n: ``estimates`` by name; ``bounds`` by name, lower and upper; ``mean_weight``;
+        and ``least_cdis``, the smallest X_i of Algorithm 4.
     """
     domain = make_domain(study, candidate)
     streams = np.random.SeedSequence([seed, zlib.crc32(study.name.encode()), trial]).generate_state(
@@ -49,10 +48,7 @@ def run_trial(
     cells = []
     for n in n_grid:
         stats = domain.statistics(log, n)
-        estimates = {
-            name: estimate_variance(stats, **estimator.options)
-            for name, estimator in ESTIMATORS.items()
-        }
+        estimates = {name: estimate_variance(stats, name) for name in ESTIMATORS}
         bounds = {
             name: _bounds(study, kind, stats, int(streams[1]))
             for name, kind in bounds_of(study).items()
@@ -77,38 +73,38 @@ def _bounds(study: Study, kind: Bounds, stats: TrajectoryStatistics, seed: int) 
         reward_range=study.reward_range,
         return_range=study.return_range,
         delta=2.0 * study.delta,
-        max_ratio=study.max_ratio if kind.knows_ratio else None,
+        max_ratio=study.max_ratio if kind.uses_ratio else None,
+        method=kind.method,
         rng=np.random.default_rng(seed),
-        **kind.options,
     )
     return [interval.lower, interval.upper]
 
 
-def run_truth(study: Study, candidate: Sequence[Any], seed: int, portion: int) -> dict[str, Any]:
-    """Simulate one portion of on-policy episodes.
+def run_truth(study: Study, candidate: Sequence[Any], seed: int, part: int) -> dict[str, Any]:
+    """Simulate one part of the on-policy episodes.
 
     Returns
     -------
     dict
-        ``n``, the mean, and the second to fourth central moments of the returns.
+        ``n``, ``mean``, and the second to fourth central ``moments`` of the returns.
     """
     domain = make_domain(study, candidate)
-    stream = np.random.SeedSequence([seed, zlib.crc32(b"truth"), portion])
-    returns = domain.returns(TRUTH_PORTION, np.random.default_rng(stream))
+    stream = np.random.SeedSequence([seed, zlib.crc32(b"truth"), part])
+    returns = domain.returns(TRUTH_PART, np.random.default_rng(stream))
     mean = float(returns.mean())
     powers = [float(((returns - mean) ** k).mean()) for k in (2, 3, 4)]
     return {"n": int(returns.size), "mean": mean, "moments": powers}
 
 
-def merge_truth(portions: Sequence[dict[str, Any]]) -> dict[str, float]:
-    """Mean and variance over all portions, and the standard error of the variance.
+def merge_truth(parts: Sequence[dict[str, Any]]) -> dict[str, float]:
+    """Mean and variance over all parts, and the standard error of the variance.
 
-    The central moments of a portion are moved to the common mean: with d the difference of the
+    The central moments of a part are shifted to the common mean. With d the difference of the
     means, ``E(x + d)^2 = m2 + d^2`` and ``E(x + d)^4 = m4 + 4 d m3 + 6 d^2 m2 + d^4``.
     """
-    sizes = np.array([part["n"] for part in portions], dtype=np.float64)
-    means = np.array([part["mean"] for part in portions])
-    m2, m3, m4 = np.array([part["moments"] for part in portions]).T
+    sizes = np.array([part["n"] for part in parts], dtype=np.float64)
+    means = np.array([part["mean"] for part in parts])
+    m2, m3, m4 = np.array([part["moments"] for part in parts]).T
     n = sizes.sum()
     mean = float(sizes @ means / n)
     d = means - mean

@@ -10,16 +10,42 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from .callbacks import OffPolicyVarianceCallback, StopTrainingOnRequirements
+    from .collection.collect import collect
+    from .collection.wrappers import LogActionProbability, VecLogActionProbability
+    from .core.assumptions import Assumptions
     from .core.diagnostics import Diagnostics, diagnose
-    from .core.estimators import estimate_mean, estimate_variance
-    from .core.intervals import mean_interval, variance_interval
-    from .core.results import Interval
-    from .core.statistics import TrajectoryStatistics, trajectory_statistics
-    from .data.interchange import from_minari, to_minari
+    from .core.estimators import Estimator, register_estimator
+    from .core.inference import (
+        estimate,
+        estimate_mean,
+        estimate_variance,
+        interval,
+        mean_interval,
+        variance_interval,
+    )
+    from .core.interval import Interval
+    from .core.methods import Betting, Bootstrap, Concentration, Method, Normal, register_method
+    from .core.quantities import (
+        DEFAULT_QUANTITIES,
+        Mean,
+        Quantity,
+        StandardDeviation,
+        Variance,
+        register_quantity,
+    )
+    from .core.statistics import (
+        Column,
+        Steps,
+        StepScores,
+        TrajectoryStatistics,
+        trajectory_statistics,
+    )
     from .data.log import DiskLog, open_log
     from .data.metadata import Metadata
-    from .data.storage import EpisodeWriter
+    from .data.minari import from_minari, to_minari
     from .data.trajectories import Trajectories
+    from .data.writer import EpisodeWriter
     from .errors import (
         AssumptionError,
         DependenceWarning,
@@ -34,95 +60,129 @@ if TYPE_CHECKING:
         WeightOverflowError,
         WorkerError,
     )
-    from .evaluation.many import Comparison, compare
-    from .evaluation.one import evaluate
-    from .evaluation.result import Evaluation
-    from .sb3.callback import OffPolicyVarianceCallback
-    from .sb3.collect import collect
-    from .sb3.dispatch import action_distribution, register_policy
-    from .sb3.distributions import ActionDistribution
-    from .sb3.log_prob import log_prob
-    from .sb3.look import Look
-    from .sb3.mixture_policies import EpsilonGreedy, MixturePolicy
-    from .sb3.policies import SoftmaxPolicy, TabularPolicy, UniformPolicy
-    from .sb3.stop_training import StopTrainingOnSafeVariance
-    from .sb3.wrappers import LogActionProbability, VecLogActionProbability
+    from .evaluation.compare import Comparison, compare
+    from .evaluation.evaluate import evaluate
+    from .evaluation.requirements import Requirement, Verdict
+    from .evaluation.result import Evaluation, QuantityResult
+    from .policies.builtin import SoftmaxPolicy, TabularPolicy, UniformPolicy
+    from .policies.dispatch import action_distribution
+    from .policies.distribution import ActionDistribution
+    from .policies.log_prob import log_prob
+    from .policies.mixtures import EpsilonGreedyPolicy, MixturePolicy
+    from .policies.registry import register_policy
 
 __version__ = "0.1.0.dev0"
 
 _HOME = {
-    "ActionDistribution": "sb3.distributions",
+    "ActionDistribution": "policies.distribution",
     "AssumptionError": "errors",
-    "Comparison": "evaluation.many",
+    "Assumptions": "core.assumptions",
+    "Betting": "core.methods",
+    "Bootstrap": "core.methods",
+    "Column": "core.statistics",
+    "Comparison": "evaluation.compare",
+    "Concentration": "core.methods",
+    "DEFAULT_QUANTITIES": "core.quantities",
     "DependenceWarning": "errors",
     "Diagnostics": "core.diagnostics",
     "DiskLog": "data.log",
     "EmptyLogError": "errors",
-    "EpisodeWriter": "data.storage",
-    "EpsilonGreedy": "sb3.mixture_policies",
+    "EpisodeWriter": "data.writer",
+    "EpsilonGreedyPolicy": "policies.mixtures",
+    "Estimator": "core.estimators",
     "Evaluation": "evaluation.result",
-    "Interval": "core.results",
+    "Interval": "core.interval",
     "InvalidInputError": "errors",
-    "LogActionProbability": "sb3.wrappers",
-    "Look": "sb3.look",
+    "LogActionProbability": "collection.wrappers",
+    "Mean": "core.quantities",
     "MeanWeightError": "errors",
     "Metadata": "data.metadata",
-    "MixturePolicy": "sb3.mixture_policies",
-    "OffPolicyVarianceCallback": "sb3.callback",
+    "Method": "core.methods",
+    "MixturePolicy": "policies.mixtures",
+    "Normal": "core.methods",
+    "OffPolicyVarianceCallback": "callbacks",
     "OveError": "errors",
     "OveWarning": "errors",
-    "SoftmaxPolicy": "sb3.policies",
-    "StopTrainingOnSafeVariance": "sb3.stop_training",
+    "Quantity": "core.quantities",
+    "QuantityResult": "evaluation.result",
+    "Requirement": "evaluation.requirements",
+    "SoftmaxPolicy": "policies.builtin",
+    "StandardDeviation": "core.quantities",
+    "StepScores": "core.statistics",
+    "Steps": "core.statistics",
+    "StopTrainingOnRequirements": "callbacks",
     "StorageError": "errors",
     "SupportWarning": "errors",
-    "TabularPolicy": "sb3.policies",
+    "TabularPolicy": "policies.builtin",
     "Trajectories": "data.trajectories",
     "TrajectoryStatistics": "core.statistics",
-    "UniformPolicy": "sb3.policies",
+    "UniformPolicy": "policies.builtin",
     "UnsupportedPolicyError": "errors",
-    "VecLogActionProbability": "sb3.wrappers",
+    "Variance": "core.quantities",
+    "VecLogActionProbability": "collection.wrappers",
+    "Verdict": "evaluation.requirements",
     "WeightOverflowError": "errors",
     "WorkerError": "errors",
-    "action_distribution": "sb3.dispatch",
-    "collect": "sb3.collect",
-    "compare": "evaluation.many",
+    "action_distribution": "policies.dispatch",
+    "collect": "collection.collect",
+    "compare": "evaluation.compare",
     "diagnose": "core.diagnostics",
-    "estimate_mean": "core.estimators",
-    "estimate_variance": "core.estimators",
-    "evaluate": "evaluation.one",
-    "from_minari": "data.interchange",
-    "log_prob": "sb3.log_prob",
-    "mean_interval": "core.intervals",
+    "estimate": "core.inference",
+    "estimate_mean": "core.inference",
+    "estimate_variance": "core.inference",
+    "evaluate": "evaluation.evaluate",
+    "from_minari": "data.minari",
+    "interval": "core.inference",
+    "log_prob": "policies.log_prob",
+    "mean_interval": "core.inference",
     "open_log": "data.log",
-    "register_policy": "sb3.dispatch",
-    "to_minari": "data.interchange",
+    "register_estimator": "core.estimators",
+    "register_method": "core.methods",
+    "register_policy": "policies.registry",
+    "register_quantity": "core.quantities",
+    "to_minari": "data.minari",
     "trajectory_statistics": "core.statistics",
-    "variance_interval": "core.intervals",
+    "variance_interval": "core.inference",
 }
 
 __all__ = [
+    "DEFAULT_QUANTITIES",
     "ActionDistribution",
     "AssumptionError",
+    "Assumptions",
+    "Betting",
+    "Bootstrap",
+    "Column",
     "Comparison",
+    "Concentration",
     "DependenceWarning",
     "Diagnostics",
     "DiskLog",
     "EmptyLogError",
     "EpisodeWriter",
-    "EpsilonGreedy",
+    "EpsilonGreedyPolicy",
+    "Estimator",
     "Evaluation",
     "Interval",
     "InvalidInputError",
     "LogActionProbability",
-    "Look",
+    "Mean",
     "MeanWeightError",
     "Metadata",
+    "Method",
     "MixturePolicy",
+    "Normal",
     "OffPolicyVarianceCallback",
     "OveError",
     "OveWarning",
+    "Quantity",
+    "QuantityResult",
+    "Requirement",
     "SoftmaxPolicy",
-    "StopTrainingOnSafeVariance",
+    "StandardDeviation",
+    "StepScores",
+    "Steps",
+    "StopTrainingOnRequirements",
     "StorageError",
     "SupportWarning",
     "TabularPolicy",
@@ -130,21 +190,28 @@ __all__ = [
     "TrajectoryStatistics",
     "UniformPolicy",
     "UnsupportedPolicyError",
+    "Variance",
     "VecLogActionProbability",
+    "Verdict",
     "WeightOverflowError",
     "WorkerError",
     "action_distribution",
     "collect",
     "compare",
     "diagnose",
+    "estimate",
     "estimate_mean",
     "estimate_variance",
     "evaluate",
     "from_minari",
+    "interval",
     "log_prob",
     "mean_interval",
     "open_log",
+    "register_estimator",
+    "register_method",
     "register_policy",
+    "register_quantity",
     "to_minari",
     "trajectory_statistics",
     "variance_interval",

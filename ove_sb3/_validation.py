@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .errors import InvalidInputError
+from .errors import PLACE, InvalidInputError
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -46,8 +46,9 @@ def as_lengths(values: object, n_steps: int, fewest: int = 2) -> IntArray:
     short = np.flatnonzero(lengths < 1)
     if short.size:
         raise InvalidInputError(
-            f"`lengths` must be at least 1, got {lengths[short[0]]} at episode {short[0]} "
-            f"({short.size} of {lengths.size} entries). Drop empty episodes before estimating."
+            f"`lengths` must be at least 1, got {lengths[short[0]]} at {PLACE} "
+            f"({short.size} of {lengths.size} entries). Drop empty episodes before estimating.",
+            episode=int(short[0]),
         )
     total = int(lengths.sum()) if int(lengths.max()) <= n_steps else int(lengths.max())
     if total != n_steps:
@@ -68,10 +69,32 @@ def as_counts(values: object, name: str, n: int) -> IntArray:
         )
     if (low := np.flatnonzero(array < 0)).size:
         raise InvalidInputError(
-            f"`{name}` must be at least 0, got {array[low[0]]} at episode {low[0]} ({low.size} of "
-            f"{n} entries)."
+            f"`{name}` must be at least 0, got {array[low[0]]} at {PLACE} ({low.size} of {n} "
+            "entries).",
+            episode=int(low[0]),
         )
     return np.ascontiguousarray(array, dtype=np.int64)
+
+
+def episode_and_step(index: int, lengths: IntArray) -> tuple[int, int]:
+    """Number of the episode that the flat step `index` belongs to, and of the step within it."""
+    ends = np.cumsum(lengths)
+    episode = int(np.searchsorted(ends, index, side="right"))
+    return episode, index - int(ends[episode] - lengths[episode])
+
+
+def bad_step(
+    rule: str, values: FloatArray, bad: NDArray[np.bool_], lengths: IntArray, remedy: str
+) -> InvalidInputError:
+    """Error about the first `bad` entry of a flat array of steps, with its position."""
+    places = np.flatnonzero(bad)
+    episode, step = episode_and_step(int(places[0]), lengths)
+    return InvalidInputError(
+        f"{rule}, got {values[places[0]]} at {PLACE} ({places.size} of {values.size} entries). "
+        f"{remedy}",
+        episode=episode,
+        step=step,
+    )
 
 
 def check_same_size(first: FloatArray, second: FloatArray, names: tuple[str, str]) -> None:

@@ -1,8 +1,10 @@
-"""The command line on real models and files: output, exit codes, and whole files."""
+"""The command line on real models and files: output, exit codes, and atomic writes."""
 
 from __future__ import annotations
 
 import json
+import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -32,12 +34,12 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("cli")
     for name, seed in (("behavior", 0), ("new", 2), ("other", 3)):
         make_model(seed).save(path / name)
-    found = run(
+    result = run(
         "collect", path / "behavior.zip", ENV, path / "log", "--model-class", "PPO",
         "--episodes", 500, "--seed", 1, "--reward-range", -1, 2,
     )  # fmt: skip
-    assert found.exit_code == 0, found.output
-    assert "Trajectories: 500 episodes of" in found.stdout
+    assert result.exit_code == 0, result.output
+    assert "Trajectories: 500 episodes of" in result.stdout
     return path
 
 
@@ -46,9 +48,9 @@ def evaluate(folder: Path, *more: object, candidate: str = "new.zip") -> Result:
     return run("evaluate", folder / "log", folder / candidate, "--gamma", GAMMA, *common, *more)
 
 
-def as_json(found: Result) -> dict[str, Any]:
-    assert found.exit_code in (0, 1), found.output
-    values: dict[str, Any] = json.loads(found.stdout)
+def as_json(result: Result) -> dict[str, Any]:
+    assert result.exit_code in (0, 1), result.output
+    values: dict[str, Any] = json.loads(result.stdout)
     return values
 
 
@@ -62,62 +64,108 @@ def test_collect_is_collect(folder: Path) -> None:
 def test_evaluate_json_is_the_result(folder: Path) -> None:
     values = as_json(evaluate(folder, "--json"))
     result = ove.evaluate(folder / "log", folder / "new.zip", gamma=GAMMA, model_class=PPO)
-    assert values.pop("gate") is None
+    assert values.pop("requirements") == []
     assert values == json.loads(json.dumps(result.to_dict()))
     mean, variance = exact_moments(choices(make_model(2)))
-    assert values["mean_intervals"]["guaranteed"]["lower"] <= mean
-    assert values["intervals"]["guaranteed"]["upper"] >= variance
+    assert values["quantities"]["mean"]["interval"]["lower"] <= mean
+    assert values["quantities"]["variance"]["interval"]["upper"] >= variance
 
 
 def test_evaluate_prints_the_table(folder: Path) -> None:
-    found = evaluate(folder)
-    assert found.exit_code == 0
+    printed = evaluate(folder)
+    assert printed.exit_code == 0
     result = ove.evaluate(folder / "log", folder / "new.zip", gamma=GAMMA, model_class=PPO)
-    for line in str(result).splitlines()[2:]:
-        assert " ".join(line.split()) in " ".join(found.stdout.split())
+    for line in str(result).splitlines():
+        assert " ".join(line.split()) in " ".join(printed.stdout.split())
 
 
-def test_the_gate_is_decided_by_the_guaranteed_bounds(folder: Path) -> None:
-    values = as_json(evaluate(folder, "--json"))
-    upper = values["intervals"]["guaranteed"]["upper"]
-    lower = values["mean_intervals"]["guaranteed"]["lower"]
-    between = (values["variance"] + upper) / 2  # the estimate would pass, the bound does not
-    assert values["variance"] < between < upper
-    for options, code in (
-        (("--max-variance", upper), 0),
-        (("--max-variance", between), 1),
-        (("--min-mean", lower), 0),
-        (("--min-mean", lower + 0.01), 1),
-        (("--max-variance", upper, "--min-mean", lower), 0),
-        (("--max-variance", upper, "--min-mean", lower + 0.01), 1),
-        (("--max-variance", between, "--min-mean", lower), 1),
+def test_options_of_evaluate(folder: Path) -> None:
+    options = ("--quantity", "std", "--quantity", "mean", "--method", "paper", "--approximate",
+               "normal", "--estimator", "variance=pair", "--estimator", "mean=pdis", "--delta", 0.1,
+               "--simultaneous", "--seed", 3)  # fmt: skip
+    values = as_json(evaluate(folder, *options, "--json"))
+    expected = ove.evaluate(
+        folder / "log",
+        folder / "new.zip",
+        gamma=GAMMA,
+        model_class=PPO,
+        method="paper",
+        approximate="normal",
+        estimators={"variance": "pair", "mean": "pdis"},
+        delta=0.1,
+        simultaneous=True,
+        rng=3,
+    )
+    assert values.pop("requirements") == []
+    assert values == json.loads(json.dumps(expected.to_dict()))
+    assert list(values["quantities"]) == ["mean", "variance", "std"]
+    bare = as_json(evaluate(folder, "--approximate", "none", "--json"))
+    assert bare["quantities"]["variance"]["approximate"] is None
+
+
+def test_requirements_are_decided_by_the_guaranteed_bounds(folder: Path) -> None:
+    result = ove.evaluate(folder / "log", folder / "new.zip", gamma=GAMMA, model_class=PPO)
+    assert result.stats is not None
+    upper = ove.variance_interval(result.stats, reward_range=(-1, 2), side="upper").upper
+    lower = ove.mean_interval(result.stats, reward_range=(-1, 2), side="lower").lower
+    between = (result.variance + upper) / 2  # the estimate would pass, the bound does not
+    assert result.variance < between < upper
+    for limits, code in (
+        ((f"variance <= {upper!r}",), 0),
+        ((f"variance < {upper!r}",), 1),
+        ((f"variance <= {between!r}",), 1),
+        ((f"std <= {upper**0.5 + 1e-9!r}",), 0),
+        ((f"mean >= {lower!r}",), 0),
+        ((f"mean > {lower!r}",), 1),
+        ((f"mean >= {lower + 0.01!r}",), 1),
+        ((f"variance <= {upper!r}", f"mean >= {lower!r}"), 0),
+        ((f"variance <= {upper!r}", f"mean >= {lower + 0.01!r}"), 1),
+        ((f"variance <= {between!r}", f"mean >= {lower!r}"), 1),
     ):
-        found = evaluate(folder, *options)
-        assert found.exit_code == code, options
-        assert ("gate passed" if code == 0 else "gate not proven") in found.stdout
+        options = [word for limit in limits for word in ("--require", limit)]
+        printed = evaluate(folder, *options)
+        assert printed.exit_code == code, limits
+        verdicts = result.check_all(*limits)
+        for verdict in verdicts:
+            assert str(verdict) in printed.stdout
         plain = evaluate(folder, *options, "--json")
         assert plain.exit_code == code
-        assert as_json(plain)["gate"]["passed"] is (code == 0)
+        decided = as_json(plain)["requirements"]
+        assert decided == [verdict.to_dict() for verdict in verdicts]
+        assert all(entry["status"] == "proven" for entry in decided) is (code == 0)
+
+
+def test_a_refuted_requirement(folder: Path) -> None:
+    printed = evaluate(folder, "--require", "variance <= 0.01")
+    assert printed.exit_code == 1
+    assert "variance <= 0.01: refuted. The 95% lower bound is" in printed.stdout
+
+
+def test_approximate_intervals_prove_no_requirement(folder: Path) -> None:
+    for options in (("--method", "bootstrap"), ("--method", "normal")):
+        printed = evaluate(folder, *options, "--require", "mean >= -100")
+        assert printed.exit_code == 1
+        assert "mean >= -100: undecided. The bounds are not guaranteed" in printed.stdout
 
 
 def test_files_are_written(folder: Path, tmp_path: Path) -> None:
     page, picture = tmp_path / "report.html", tmp_path / "figure.png"
-    found = evaluate(folder, "--html", page, "--plot", picture, "--min-mean", -100)
-    assert found.exit_code == 0, found.output
-    assert "the requirements are met" in page.read_text()
+    result = evaluate(folder, "--html", page, "--plot", picture, "--require", "mean >= -100")
+    assert result.exit_code == 0, result.output
+    assert "All requirements are proven with 95% confidence." in page.read_text()
     assert picture.read_bytes().startswith(b"\x89PNG")
     both = tmp_path / "both.html"
     run("compare", folder / "log", folder / "new.zip", "--gamma", 0.9, "--model-class", "PPO",
         "--html", both)  # fmt: skip
-    assert "best bound" in both.read_text()
+    assert "Which candidate has a smaller variance of the return?" in both.read_text()
 
 
 def test_compare(folder: Path) -> None:
     models = [f"{name}={folder / name}.zip" for name in ("new", "other")]
     options = ("--gamma", GAMMA, "--rank-by", "mean")
-    found = run("compare", folder / "log", *models, *options, "--model-class", "PPO")
-    assert found.exit_code == 0, found.output
-    assert "all bounds in this table hold together with 95%" in found.stdout
+    printed = run("compare", folder / "log", *models, *options, "--model-class", "PPO")
+    assert printed.exit_code == 0, printed.output
+    assert "all intervals in this table hold together with 95%" in printed.stdout
     each = ("--model-class", "new=PPO", "--model-class", "other=stable_baselines3:PPO")
     values = as_json(run("compare", folder / "log", *models, *options, *each, "--json"))
     expected = ove.compare(
@@ -127,7 +175,35 @@ def test_compare(folder: Path) -> None:
         rank_by="mean",
         model_class=PPO,
     )
+    assert values.pop("requirements") == {}
     assert values == json.loads(json.dumps(expected.to_dict()))
+
+
+def test_compare_succeeds_if_one_candidate_satisfies_all_requirements(folder: Path) -> None:
+    names = ("new", "other")
+    models = [f"{name}={folder / name}.zip" for name in names]
+    common = ("compare", folder / "log", *models, "--gamma", GAMMA, "--model-class", "PPO")
+    expected = ove.compare(
+        folder / "log",
+        {name: folder / f"{name}.zip" for name in names},
+        gamma=GAMMA,
+        model_class=PPO,
+    )
+    best, second = (expected[name] for name in expected.evaluations)
+    limits = [result["variance"].interval.upper for result in (best, second)]
+    assert limits[0] < limits[1]
+    requirement = f"variance <= {limits[0]!r}"
+    assert expected.satisfying(requirement) == [next(iter(expected.evaluations))]
+    assert expected.satisfying(requirement, "mean >= 100") == []
+    one = run(*common, "--require", requirement)
+    assert one.exit_code == 0
+    for name in names:
+        assert f"{name}: {expected[name].check(requirement)}" in one.stdout
+    none = run(*common, "--require", requirement, "--require", "mean >= 100")
+    assert none.exit_code == 1
+    decided = as_json(run(*common, "--require", requirement, "--json"))["requirements"]
+    for name in names:
+        assert decided[name] == [expected[name].check(requirement).to_dict()]
 
 
 def test_log_probabilities_from_a_file(folder: Path) -> None:
@@ -135,10 +211,12 @@ def test_log_probabilities_from_a_file(folder: Path) -> None:
     np.save(folder / "new.npy", ove.log_prob(make_model(2), data))
     known = as_json(evaluate(folder, "--json", candidate="new.npy"))
     model = as_json(evaluate(folder, "--json"))
-    assert known["variance"] == pytest.approx(model["variance"], rel=1e-6)
+    for name in ("mean", "variance", "std"):
+        estimate = model["quantities"][name]["estimate"]
+        assert known["quantities"][name]["estimate"] == pytest.approx(estimate, rel=1e-6)
 
 
-def test_normalised_observations(folder: Path, tmp_path: Path) -> None:
+def test_normalized_observations(folder: Path, tmp_path: Path) -> None:
     venv = VecNormalize(DummyVecEnv([make_env]))
     venv.obs_rms.mean += 0.3  # type: ignore[attr-defined]
     model = PPO("MlpPolicy", venv, device="cpu", seed=0)
@@ -149,12 +227,12 @@ def test_normalised_observations(folder: Path, tmp_path: Path) -> None:
               "--model-class", "PPO")  # fmt: skip
     given = as_json(run(*common, "--vec-normalize", tmp_path / "statistics.pkl"))
     lost = as_json(run(*common))
-    assert given["mean"] == pytest.approx(inside.mean, rel=1e-6)
-    assert lost["mean"] != pytest.approx(inside.mean, rel=1e-6)
+    assert given["quantities"]["mean"]["estimate"] == pytest.approx(inside.mean, rel=1e-6)
+    assert lost["quantities"]["mean"]["estimate"] != pytest.approx(inside.mean, rel=1e-6)
     for bad in (tmp_path / "nothing.pkl", tmp_path / "model.zip"):
-        found = run(*common, "--vec-normalize", bad)
-        assert found.exit_code == 2
-        assert "VecNormalize.save" in found.stderr
+        refused = run(*common, "--vec-normalize", bad)
+        assert refused.exit_code == 3
+        assert "VecNormalize.save" in refused.stderr
 
 
 def test_inspect_and_compact(folder: Path, tmp_path: Path) -> None:
@@ -176,40 +254,77 @@ def test_inspect_and_compact(folder: Path, tmp_path: Path) -> None:
     np.testing.assert_array_equal(after.rewards, data[:40].rewards)
 
 
-def test_bad_input_gives_a_message_and_code_2(folder: Path, tmp_path: Path) -> None:
+def test_wrong_usage_gives_a_message_and_code_2(folder: Path, tmp_path: Path) -> None:
+    log, model = folder / "log", folder / "new.zip"
+    common = ("evaluate", log, model, "--gamma", 0.9)
+    ppo = ("--model-class", "PPO")
+    for arguments, message in (
+        ((*common, "--model-class", "PPPO"), "--model-class"),
+        ((*common, "--model-class", "no.where:X"), "imported"),
+        ((*common, *ppo, "--require", "variance"), "a requirement must be"),
+        ((*common, *ppo, "--require", "variance <= much"), "finite number"),
+        ((*common, *ppo, "--require", "variance <= nan"), "finite number"),
+        ((*common, *ppo, "--require", "variance == 3"), "a requirement must"),
+        ((*common, *ppo, "--require", "wealth <= 3"), "'wealth'"),
+        ((*common, *ppo, "--require", "mean >= 0", "--require", "oops"), "'oops'"),
+        ((*common, *ppo, "--quantity", "wealth"), "'wealth'"),
+        ((*common, *ppo, "--method", "luck"), "'luck'"),
+        ((*common, *ppo, "--approximate", "luck"), "'luck'"),
+        ((*common, *ppo, "--estimator", "pair"), "QUANTITY=NAME"),
+        ((*common, *ppo, "--estimator", "variance="), "QUANTITY=NAME"),
+        ((*common, *ppo, "--estimator", "variance=luck"), "'luck'"),
+        ((*common, *ppo, "--estimator", "wealth=pair"), "'wealth'"),
+        ((*common, *ppo, "--max-variance", 3), "--max-variance"),
+        ((*common, *ppo, "--delta", "small"), "--delta"),
+        (("evaluate", log, model, *ppo), "--gamma"),
+        (("evaluate", log, "--gamma", 0.9), "Missing argument"),
+        (("compare", log, model, model, "--gamma", 0.9, *ppo), "different names"),
+        (("compare", log, model, "--gamma", 0.9, *ppo, *ppo), "NAME=CLASS"),
+        (("compare", log, model, "--gamma", 0.9, *ppo, "--rank-by", "ess"), "--rank-by"),
+        (("compare", log, model, "--gamma", 0.9, *ppo, "--require", "mean"), "a requirement must"),
+        (("collect", "uniform", ENV, tmp_path / "x"), "--episodes"),
+        (("nonsense",), "nonsense"),
+    ):
+        result = run(*arguments)
+        assert result.exit_code == 2, (arguments, result.output, result.exception)
+        words = " ".join(result.stderr.replace("│", " ").split())
+        assert message in words, (arguments, words)
+        assert "Usage: " in words
+        assert "Traceback" not in result.output
+        assert result.stdout == ""
+
+
+def test_refused_input_gives_a_message_and_code_3(folder: Path, tmp_path: Path) -> None:
     log, model = folder / "log", folder / "new.zip"
     (tmp_path / "bad.npy").write_bytes(b"nothing")
     ppo = ("--model-class", "PPO")
     for arguments, message in (
         (("evaluate", log, tmp_path / "no.zip", "--gamma", 0.9, *ppo), "is not there"),
         (("evaluate", log, model, "--gamma", 0.9), "executes pickled code"),
-        (("evaluate", log, model, "--gamma", 0.9, "--model-class", "PPPO"), "--model-class"),
-        (("evaluate", log, model, "--gamma", 0.9, "--model-class", "no.where:X"), "imported"),
         (("evaluate", log, model, "--gamma", 1.9, *ppo), "`gamma` must lie in"),
         (("evaluate", log, tmp_path / "bad.npy", "--gamma", 0.9), "numpy.save"),
+        (("evaluate", log, tmp_path / "no.npy", "--gamma", 0.9), "numpy.save"),
         (("evaluate", tmp_path, model, "--gamma", 0.9, *ppo), "directory of logged episodes"),
         (("evaluate", log, model, "--gamma", 0.9, *ppo, "--reward-range", 0, 1), "reward_range"),
-        (("evaluate", log, model, "--gamma", 0.9, *ppo, "--max-variance", -1), "max_variance"),
-        (("evaluate", log, model, *ppo), "--gamma"),
         (("evaluate", log, model, "--gamma", 0.9, *ppo, "--html", tmp_path / "a" / "b"), "path"),
-        (("compare", log, model, model, "--gamma", 0.9, *ppo), "different names"),
-        (("compare", log, model, "--gamma", 0.9, *ppo, *ppo), "NAME=CLASS"),
+        (("compare", log, tmp_path / "no.zip", "--gamma", 0.9, *ppo), "is not there"),
+        (("compare", log, tmp_path / "bad.npy", "--gamma", 0.9), "numpy.save"),
         (("inspect", tmp_path), "directory of logged episodes"),
         (("compact", tmp_path / "none"), "directory of logged episodes"),
         (("collect", "uniform", "Nowhere-v0", tmp_path / "x", "--episodes", 1), "Nowhere"),
         (("collect", "uniform", "no_module:X-v0", tmp_path / "x", "--episodes", 1), "no_module"),
         (("collect", "uniform", ENV, log, "--episodes", 1), "--overwrite"),
         (("collect", "uniform", ENV, tmp_path / "x", "--episodes", 0), "n_episodes"),
-        (("nonsense",), "nonsense"),
     ):
-        found = run(*arguments)
-        assert found.exit_code == 2, (arguments, found.output, found.exception)
-        assert message in found.stderr, arguments
-        assert "Traceback" not in found.output
-        assert found.stdout == ""
+        result = run(*arguments)
+        assert result.exit_code == 3, (arguments, result.output, result.exception)
+        assert message in result.stderr, arguments
+        assert result.stderr.startswith("error: ")
+        assert "Traceback" not in result.output
+        assert result.stdout == ""
 
 
-def test_an_interrupt_leaves_files_whole(
+def test_an_interrupt_leaves_files_as_they_were(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run("collect", "uniform", ENV, tmp_path / "log", "--episodes", 3)
@@ -220,13 +335,13 @@ def test_an_interrupt_leaves_files_whole(
 
     with monkeypatch.context() as patch:
         patch.setattr("pyarrow.parquet.ParquetWriter.write_table", interrupted)
-        found = run("collect", "uniform", ENV, tmp_path / "log", "--episodes", 5, "--overwrite")
-    assert found.exit_code == 130
+        result = run("collect", "uniform", ENV, tmp_path / "log", "--episodes", 5, "--overwrite")
+    assert result.exit_code == 130
     assert {file.name: file.read_bytes() for file in (tmp_path / "log").iterdir()} == before
     with monkeypatch.context() as patch:
         patch.setattr("os.replace", interrupted)
-        found = evaluate(folder, "--html", tmp_path / "report.html", "--min-mean", -100)
-    assert found.exit_code == 130
+        result = evaluate(folder, "--html", tmp_path / "report.html", "--require", "mean >= -100")
+    assert result.exit_code == 130
     assert sorted(file.name for file in tmp_path.iterdir()) == ["log"]
 
 
@@ -236,58 +351,210 @@ def test_reproduce_runs_the_experiments(tmp_path: Path) -> None:
     assert "ove-sb3 reproduce" in help_text.stdout
     assert run("reproduce", "chess").exit_code == 2
     command = ["recommender", "--trials", 2, "--n", 100, "--jobs", 1, "--quiet"]
-    found = run("reproduce", *command, "--out", tmp_path)
-    assert found.exit_code == 0, found.output
-    assert "recommender" in found.stdout.lower()
+    result = run("reproduce", *command, "--out", tmp_path)
+    assert result.exit_code == 0, result.output
+    assert "recommender" in result.stdout.lower()
     assert any(tmp_path.rglob("*.png"))
+
+
+def test_errors_of_the_experiments_have_exit_codes_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    for error, code in ((RuntimeError("broken"), 3), (KeyboardInterrupt(), 130)):
+
+        def fail(*_: object, error: BaseException = error, **__: object) -> None:
+            raise error
+
+        monkeypatch.setattr("ove_sb3.experiments.__main__.main", fail)
+        assert run("reproduce", "recommender").exit_code == code
 
 
 def test_help_warns_of_pickles() -> None:
     for command in ((), ("evaluate",), ("compare",), ("collect",)):
-        found = run(*command, "--help")
-        assert found.exit_code == 0
-        words = " ".join(found.stdout.replace("│", " ").split())
+        result = run(*command, "--help")
+        assert result.exit_code == 0
+        words = " ".join(result.stdout.replace("│", " ").split())
         assert "executes code in it" in words
 
 
-def test_the_installed_command(folder: Path) -> None:
-    command = Path(sys.executable).with_name("ove-sb3")
-    found = subprocess.run(
-        [command, "inspect", str(folder / "log"), "--json"], capture_output=True, text=True
-    )
-    assert json.loads(found.stdout)["episodes"] == 500
-    missing = subprocess.run([command, "inspect", "nowhere"], capture_output=True, text=True)
-    assert missing.returncode == 2
-    assert missing.stderr.startswith("error: ")
-
-
-def test_without_typer() -> None:
-    code = "import sys; sys.modules['typer'] = None\nfrom ove_sb3.cli import main\nmain()"
-    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert found.returncode == 1
-    assert "pip install 'ove-sb3[cli]'" in found.stderr
-
-
 def test_the_version() -> None:
-    found = run("--version")
-    assert found.exit_code == 0
-    assert found.stdout == f"ove-sb3 {ove.__version__}\n"
+    result = run("--version")
+    assert result.exit_code == 0
+    assert result.stdout == f"ove-sb3 {ove.__version__}\n"
 
 
-def test_a_picture_of_an_unknown_kind_is_bad_input(folder: Path, tmp_path: Path) -> None:
-    found = evaluate(folder, "--plot", tmp_path / "figure.xyz")
-    assert found.exit_code == 2
-    assert "`--plot` must name a picture such as report.png" in found.stderr
+def test_a_picture_of_an_unknown_kind_is_refused(folder: Path, tmp_path: Path) -> None:
+    result = evaluate(folder, "--plot", tmp_path / "figure.xyz")
+    assert result.exit_code == 3
+    assert "`--plot` must name a picture such as report.png" in result.stderr
     assert not (tmp_path / "figure.xyz").exists()
 
 
-def test_an_unexpected_error_is_not_taken_for_a_gate_that_fails(
+def test_an_unexpected_error_is_not_taken_for_a_requirement_that_is_not_proven(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def broken(*_: Any, **__: Any) -> None:
-        raise RuntimeError("something nobody thought of")
+        raise RuntimeError("an unforeseen error")
 
-    monkeypatch.setattr("ove_sb3.cli.judging.evaluate_candidate", broken)
-    found = evaluate(folder, "--min-mean", 0)
-    assert found.exit_code == 3
-    assert "something nobody thought of" in found.stderr
+    monkeypatch.setattr("ove_sb3.cli.evaluation.evaluate_candidate", broken)
+    result = evaluate(folder, "--require", "mean >= 0")
+    assert result.exit_code == 3
+    assert "an unforeseen error" in result.stderr
+
+
+# --- the installed program, in a process of its own
+
+PROGRAM = Path(sys.executable).with_name("ove-sb3")
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A log of one-step episodes, and log-probabilities of a candidate and of a wrong one."""
+    path = tmp_path_factory.mktemp("small")
+    rng = np.random.default_rng(0)
+    actions = rng.integers(2, size=400)
+    ove.Trajectories.from_arrays(
+        observations=np.zeros((400, 1)),
+        actions=actions,
+        log_probs=np.full(400, np.log(0.5)),
+        rewards=actions.astype(float),
+        lengths=np.ones(400, dtype=int),
+        metadata={"horizon": 1, "reward_range": (0.0, 1.0)},
+    ).save(path / "log")
+    np.save(path / "new.npy", np.log(np.where(actions == 1, 0.6, 0.4)))
+    np.save(path / "wrong.npy", np.full(400, np.log(0.9)))
+    return path
+
+
+def program(*arguments: object, **options: Any) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [PROGRAM, *map(str, arguments)], capture_output=True, text=True, timeout=300, **options
+    )
+
+
+def evaluate_small(small: Path, *more: object, candidate: str = "new.npy") -> tuple[object, ...]:
+    return ("evaluate", small / "log", small / candidate, "--gamma", 1, *more)
+
+
+def test_the_installed_command(folder: Path) -> None:
+    inspected = program("inspect", folder / "log", "--json")
+    assert inspected.returncode == 0
+    assert json.loads(inspected.stdout)["episodes"] == 500
+
+
+def test_exit_code_0_evaluated(small: Path) -> None:
+    done = program(*evaluate_small(small))
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("Estimated return of the candidate from 400 episodes")
+    assert done.stderr == ""
+
+
+def test_exit_code_0_everything_required_is_proven(small: Path) -> None:
+    done = program(*evaluate_small(small, "--require", "variance <= 0.3", "--require", "mean>0.4"))
+    assert done.returncode == 0, done.stderr
+    assert "variance <= 0.3: proven." in done.stdout
+    assert "mean > 0.4: proven." in done.stdout
+
+
+def test_exit_code_1_something_required_is_not_proven(small: Path) -> None:
+    done = program(*evaluate_small(small, "--require", "variance <= 0.3", "--require", "mean>0.65"))
+    assert done.returncode == 1, done.stderr
+    assert "variance <= 0.3: proven." in done.stdout
+    assert "mean > 0.65: undecided." in done.stdout
+    refuted = program(*evaluate_small(small, "--require", "mean <= 0.3"))
+    assert refuted.returncode == 1, refuted.stderr
+    assert "mean <= 0.3: refuted." in refuted.stdout
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ("--no-such-option",),
+        ("--delta", "small"),
+        ("--require", "variance is small"),
+        ("--require", "wealth >= 3"),
+        ("--quantity", "wealth"),
+    ],
+)
+def test_exit_code_2_wrong_usage(small: Path, options: tuple[str, ...]) -> None:
+    done = program(*evaluate_small(small, *options))
+    assert done.returncode == 2, done.stderr
+    assert "Usage: " in done.stderr
+    assert "Traceback" not in done.stderr
+    assert done.stdout == ""
+
+
+def test_exit_code_3_refused_data(small: Path) -> None:
+    refused = program(*evaluate_small(small, "--require", "mean >= 0", candidate="wrong.npy"))
+    assert refused.returncode == 3, refused.stderr
+    assert refused.stderr.startswith("error: importance weights must be 1 on average")
+    missing = program("inspect", small / "nowhere")
+    assert missing.returncode == 3
+    assert missing.stderr.startswith("error: ")
+    assert refused.stdout == missing.stdout == ""
+
+
+def without(package: str, *arguments: object) -> subprocess.CompletedProcess[str]:
+    """Run the command line in a process where a package is not installed."""
+    code = (
+        "import sys\n"
+        "class Blocker:\n"
+        "    def find_spec(self, name, path=None, target=None):\n"
+        f"        if name.partition('.')[0] == {package!r}:\n"
+        "            raise ModuleNotFoundError(f'No module named {name!r}', name=name)\n"
+        "sys.meta_path.insert(0, Blocker())\n"
+        "from ove_sb3.cli import main\nmain()"
+    )
+    command = [sys.executable, "-c", code, *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=300)
+
+
+def test_exit_code_3_without_typer_or_rich() -> None:
+    for package in ("typer", "rich"):
+        done = without(package, "--version")
+        assert done.returncode == 3, done.stderr
+        assert f"needs {package}. Install it: pip install 'ove-sb3[cli]'" in done.stderr
+        assert "Traceback" not in done.stderr
+
+
+def test_exit_code_3_without_matplotlib(small: Path, tmp_path: Path) -> None:
+    plot = ("--plot", tmp_path / "figure.png")
+    done = without("matplotlib", *evaluate_small(small, *plot))
+    assert done.returncode == 3, done.stderr
+    assert "pip install 'ove-sb3[plot]'" in done.stderr
+    assert without("matplotlib", *evaluate_small(small)).returncode == 0
+
+
+def test_exit_code_3_without_a_package_that_is_required(small: Path) -> None:
+    assert without("numpy", *evaluate_small(small)).returncode == 3
+
+
+def test_exit_code_3_crash(small: Path) -> None:
+    code = (
+        "import ove_sb3.cli.evaluation as module\n"
+        "def crash(*_, **__): raise RuntimeError('an unforeseen error')\n"
+        "module.evaluate_candidate = crash\n"
+        "from ove_sb3.cli import main\nmain()"
+    )
+    arguments = [str(argument) for argument in evaluate_small(small, "--require", "mean >= 0")]
+    done = subprocess.run(
+        [sys.executable, "-c", code, *arguments], capture_output=True, text=True, timeout=300
+    )
+    assert done.returncode == 3
+    assert "RuntimeError: an unforeseen error" in done.stderr
+
+
+def test_exit_code_130_interrupted(tmp_path: Path) -> None:
+    command: list[str] = [str(PROGRAM), "collect", "uniform", "CartPole-v1", str(tmp_path / "log"),
+               "--episodes", "100000000", "--progress"]  # fmt: skip
+    with subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stderr is not None
+        shown = b""
+        while b"%" not in shown:  # the progress bar: episodes are being collected
+            more = os.read(process.stderr.fileno(), 1000)
+            assert more, shown
+            shown += more
+        process.send_signal(signal.SIGINT)
+        _, rest = process.communicate(timeout=120)
+    assert process.returncode == 130, rest
+    assert b"interrupted: files are as they were before." in rest
+    assert b"Traceback" not in rest
+    assert not (tmp_path / "log").exists()

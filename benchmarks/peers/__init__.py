@@ -1,1 +1,1 @@
-"""What a user would pick instead, side by side on the same data: ``make bench-peers``."""
+"""Other libraries on the same data: ``make bench-peers``."""

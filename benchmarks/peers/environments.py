@@ -1,4 +1,4 @@
-"""A virtual environment for each peer, with the pins that make it run."""
+"""A virtual environment for each peer, with pinned versions that work together."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class Environment:
-    """What a peer needs.
+    """Requirements of a peer.
 
     Parameters
     ----------
     label : str
-        Name and version, for the table.
+        Name and version, as shown in the tables.
     module : str
         The module of `benchmarks.peers.methods` that runs in it.
     requirements : tuple of str
         Installed with their dependencies.
     bare : tuple of str
-        Installed without their dependencies, which are stale.
+        Installed without their dependencies, which are outdated.
     sources : tuple of str
-        Source distributions of which only the Python modules under ``src/`` are taken.
+        Source distributions of which only the Python modules under ``src/`` are used.
     own : bool
         Runs in the project's own environment.
     """
@@ -40,7 +40,7 @@ class Environment:
 
 
 class InstallationError(Exception):
-    """A peer's environment could not be built; the message says why."""
+    """A peer's environment could not be built; the message is the reason."""
 
 
 ENVIRONMENTS = {
@@ -49,14 +49,14 @@ ENVIRONMENTS = {
     "scipy": Environment(
         "scipy.stats.bootstrap 1.17.1", "scipy_bootstrap", ("numpy==2.4.6", "scipy==1.17.1")
     ),
-    # np.float_ is gone from numpy 2. The compiled modules need Boost; `betting` is plain Python.
+    # It uses np.float_, which numpy 2 removed. The compiled modules need Boost; `betting` does not.
     "confseq": Environment(
         "confseq 0.0.11",
         "confseq_betting",
         ("numpy==1.26.4", "scipy==1.13.1", "matplotlib==3.8.4", "multiprocess==0.70.16"),
         sources=("confseq==0.0.11",),
     ),
-    # gym 0.26 needs numpy 1, d3rlpy has dropped names that SCOPE-RL imports since 2.1.
+    # gym 0.26 needs numpy 1; d3rlpy 2.1 removed names that SCOPE-RL imports.
     "scope_rl": Environment(
         "SCOPE-RL 0.2.1",
         "scope_rl_cdf",
@@ -89,7 +89,7 @@ def build(name: str, environment: Environment, folder: Path) -> Path:
     Raises
     ------
     InstallationError
-        With the last words of the installer.
+        With the last error message of the installer.
     """
     if environment.own:
         return Path(sys.executable)
@@ -111,16 +111,16 @@ def build(name: str, environment: Environment, folder: Path) -> Path:
 
 
 def _install_modules(pip: list[str], source: str, target: Path) -> None:
-    """Take the Python modules of a source distribution as they are, without building it."""
+    """Copy the Python modules of a source distribution without building it."""
     with tempfile.TemporaryDirectory() as scratch:
-        # Of this package only: what prepares its metadata may come as wheels.
+        # Only this package from source: the tools that prepare its metadata may be wheels.
         package = source.partition("==")[0]
         options = ["--no-deps", "--no-binary", package, "--dest", scratch]
         _call([*pip, "download", *options, source])
         with tarfile.open(next(Path(scratch).glob("*.tar.gz"))) as archive:
             archive.extractall(scratch, filter="data")
-        for found in Path(scratch).glob("*/src/*/"):
-            shutil.copytree(found, target / found.name, dirs_exist_ok=True)
+        for package_folder in Path(scratch).glob("*/src/*/"):
+            shutil.copytree(package_folder, target / package_folder.name, dirs_exist_ok=True)
 
 
 def _site_packages(python: Path) -> Path:
@@ -129,7 +129,7 @@ def _site_packages(python: Path) -> Path:
 
 
 def _call(command: list[str]) -> str:
-    """Run a command; its last line of error output is the reason if it fails."""
+    """Run a command; if it fails, its last line of error output is the reason."""
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=False)
     except OSError as error:
@@ -140,7 +140,7 @@ def _call(command: list[str]) -> str:
 
 
 def last_words(output: str) -> str:
-    """The last line that says something, the one with ERROR first if there is one."""
+    """The last line that is not blank, or the last one that starts with ERROR."""
     lines = [line.strip() for line in output.splitlines() if line.strip()]
     errors = [line for line in lines if line.startswith("ERROR:")]
     return (errors or lines or [""])[-1].removeprefix("ERROR:").strip()

@@ -1,4 +1,4 @@
-"""The same data for all, one process for each method and n, and the tables."""
+"""Write data sets, run each method and n in a process of its own, and make the tables."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.beds import Bed, chain, gridworld, recommender
+from benchmarks.problems import Problem, chain, gridworld, recommender
 
 from .environments import Environment, InstallationError, build, last_words
 from .protocol import Log, write_logs
-from .summary import Summary, markdown, number, summarise
+from .summary import Summary, markdown, number, summarize
 
 ROOT = Path(__file__).parents[2]
-BEDS: tuple[Bed, ...] = (recommender(), gridworld(6), gridworld(15), chain(8))
-# What the user knows of the behavior: it mixes in the candidate with probability 1/2 at every
-# step, or takes each of two actions with probability 1/2. Either way no ratio exceeds 2.
+PROBLEMS: tuple[Problem, ...] = (recommender(), gridworld(6), gridworld(15), chain(8))
+# Known to the user: at every step the behavior mixes in the candidate with probability 1/2, or it
+# takes each of two actions with probability 1/2. Either way no ratio exceeds 2.
 MAX_RATIO = 2.0
 
 
 @dataclass(frozen=True)
 class Result:
-    """What became of one method: figures for each cell, or the reason why there are none."""
+    """Results of one method for every problem and n, or the reason why there are none."""
 
     label: str
     method: str
@@ -40,38 +40,41 @@ class Result:
     cells: dict[tuple[str, int], Summary] = field(default_factory=dict)
 
 
-def write_data(folder: Path, beds: Sequence[Bed], sizes: Sequence[int], trials: int) -> None:
-    """Draw the data sets of every bed and n, and store them."""
-    for k, bed in enumerate(beds):
+def write_data(
+    folder: Path, problems: Sequence[Problem], sizes: Sequence[int], trials: int
+) -> None:
+    """Draw the data sets of every problem and n, and store them."""
+    for k, problem in enumerate(problems):
         for n in sizes:
             rng = np.random.default_rng([k, n])
-            write_logs(folder / f"{bed.name}-{n}.npz", [_draw(bed, n, rng) for _ in range(trials)])
+            logs = [_draw(problem, n, rng) for _ in range(trials)]
+            write_logs(folder / f"{problem.name}-{n}.npz", logs)
 
 
-def _draw(bed: Bed, n: int, rng: np.random.Generator) -> Log:
-    low, high = bed.reward_range
-    if bed.horizon > 1:  # an ended episode is padded with rewards of 0
+def _draw(problem: Problem, n: int, rng: np.random.Generator) -> Log:
+    low, high = problem.reward_range
+    if problem.horizon > 1:  # an ended episode is padded with rewards of 0
         low, high = min(low, 0.0), max(high, 0.0)
-    log_ratios, rewards, lengths = bed.sample(n, rng)
+    log_ratios, rewards, lengths = problem.sample(n, rng)
     return Log(
         log_ratios=log_ratios,
         rewards=rewards,
         lengths=lengths,
-        gamma=bed.gamma,
-        horizon=bed.horizon,
+        gamma=problem.gamma,
+        horizon=problem.horizon,
         reward_range=(low, high),
         max_ratio=MAX_RATIO,
-        mean=bed.mean,
-        variance=bed.variance,
+        mean=problem.mean,
+        variance=problem.variance,
     )
 
 
 def run_all(
     peers: Mapping[str, Environment], folder: Path, data: Path, cpu_seconds: float, jobs: int = 1
 ) -> list[Result]:
-    """Run every method of every peer, `jobs` of them at a time; the results are in order.
+    """Run every method of every peer, `jobs` of them in parallel; return the results in order.
 
-    A peer that cannot be had is one result with the reason.
+    A peer that cannot be installed gives one result with the reason.
     """
     with ThreadPoolExecutor(jobs) as pool:
         waiting: list[Result | Future[Result]] = []
@@ -89,7 +92,7 @@ def run_all(
 
 
 def method_names(module: str) -> list[str]:
-    """Keys of METHODS, read without importing what only the peer's environment has."""
+    """Keys of METHODS, read without importing the module."""
     tree = ast.parse((Path(__file__).parent / "methods" / f"{module}.py").read_text())
     for node in tree.body:
         if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "METHODS":
@@ -129,34 +132,34 @@ def _run_method(
         memory[n] = max(cell["memory"] for cell in result["cells"].values())
         for stem, cell in result["cells"].items():
             truth = float(np.load(data / f"{stem}.npz")["variance"])
-            cells[stem.rpartition("-")[0], n] = summarise(
+            cells[stem.rpartition("-")[0], n] = summarize(
                 cell["answers"], cell["times"], truth, has_interval=result["interval"]
             )
     print(f"{environment.label}, {method}: done", file=sys.stderr, flush=True)
     return Result(environment.label, method, "", lines, libraries, memory, cells)
 
 
-def tables(results: Sequence[Result], beds: Sequence[Bed], sizes: Sequence[int]) -> str:
-    """Accuracy, intervals and cost, in Markdown; failures keep their row and say why."""
+def tables(results: Sequence[Result], problems: Sequence[Problem], sizes: Sequence[int]) -> str:
+    """Accuracy, intervals and cost, in Markdown; a failure keeps its row, with the reason."""
     parts = []
-    beds_at = [(bed.name, n) for bed in beds for n in sizes]
-    header = ["method", *(f"{name}, {n:,}" for name, n in beds_at)]
+    columns = [(problem.name, n) for problem in problems for n in sizes]
+    header = ["method", *(f"{name}, {n:,}" for name, n in columns)]
     parts.append("Root mean square error of the variance estimate, in % of the truth (data sets)\n")
-    parts.append(markdown(header, [_row(r, beds_at, "rmse") for r in results]))
+    parts.append(markdown(header, [_row(r, columns, "rmse") for r in results]))
     parts.append(
         "\nCoverage of the 95% interval / its mean width in units of the true variance "
         "(number of data sets)\n"
     )
-    parts.append(markdown(header, [_row(r, beds_at, "interval") for r in results]))
+    parts.append(markdown(header, [_row(r, columns, "interval") for r in results]))
     parts.append("\nCost of one call, estimate and interval\n")
-    grid = beds[min(2, len(beds) - 1)].name
-    header = ["method", *(f"CPU ms, {grid}, n = {n:,}" for n in sizes)]
+    timed = problems[min(2, len(problems) - 1)].name
+    header = ["method", *(f"CPU ms, {timed}, n = {n:,}" for n in sizes)]
     header += [
         f"peak memory, MB, n = {max(sizes):,}",
-        "of it after a small first call, MB",
+        "after a small first call, MB",
         "lines to write",
     ]
-    parts.append(markdown(header, [_cost_row(r, grid, sizes) for r in results]))
+    parts.append(markdown(header, [_cost_row(r, timed, sizes) for r in results]))
     return "\n".join(parts)
 
 
@@ -164,10 +167,10 @@ def _name(result: Result) -> str:
     return f"{result.label}: {result.method}"
 
 
-def _row(result: Result, beds_at: Sequence[tuple[str, int]], what: str) -> list[str]:
+def _row(result: Result, columns: Sequence[tuple[str, int]], what: str) -> list[str]:
     if result.reason:
-        return [f"{_name(result)} ({result.reason})", *(["-"] * len(beds_at))]
-    cells = [result.cells[key] for key in beds_at]
+        return [f"{_name(result)} ({result.reason})", *(["-"] * len(columns))]
+    cells = [result.cells[key] for key in columns]
     if what == "rmse":
         return [_name(result), *map(_error, cells)]
     return [_name(result), *map(_interval, cells)]
@@ -183,12 +186,12 @@ def _interval(cell: Summary) -> str:
     return f"{cell.coverage:.2f} / {number(cell.width)} ({cell.trials})"
 
 
-def _cost_row(result: Result, bed: str, sizes: Sequence[int]) -> list[str]:
+def _cost_row(result: Result, problem: str, sizes: Sequence[int]) -> list[str]:
     if result.reason:
         return [f"{_name(result)} ({result.reason})", *(["-"] * (len(sizes) + 3))]
     return [
         _name(result),
-        *(number(result.cells[bed, n].seconds, 1000.0) for n in sizes),
+        *(number(result.cells[problem, n].seconds, 1000.0) for n in sizes),
         f"{result.memory[max(sizes)]:.0f}",
         f"{result.libraries:.0f}",
         str(result.lines),

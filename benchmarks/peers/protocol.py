@@ -1,6 +1,6 @@
-"""What passes between the harness and a peer's environment: a log in, an answer out.
+"""Data exchanged between the harness and a peer's environment: a log in, an answer out.
 
-Needs numpy only, in any version, because it is imported in every environment.
+Needs only numpy, in any version, because it is imported in every environment.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Log:
-    """One logged data set, and what its user knows.
+    """One logged data set, with its known limits and the truth.
 
     Parameters
     ----------
     log_ratios, rewards : (n_steps,) float64
-        All steps of all episodes, end to end.
+        All steps of all episodes, concatenated.
     lengths : (n,) int64
         Number of steps of each episode.
     gamma, horizon : float, int
@@ -34,7 +34,7 @@ class Log:
     max_ratio : float
         Known bound on the ratio of one step.
     mean, variance : float
-        The truth. Only an oracle may look.
+        True moments of the candidate's return, for oracles only.
     """
 
     log_ratios: Any
@@ -66,9 +66,9 @@ class Method:
     run : callable
         From a log to an answer.
     code : tuple of functions
-        What a user has to write, `run` included.
+        Code that a user has to write, `run` included.
     imports : int
-        Lines of imports these need.
+        Number of import lines that this code needs.
     interval : bool
         Whether it gives an interval.
     """
@@ -80,12 +80,12 @@ class Method:
 
     @property
     def lines(self) -> int:
-        """Lines a user writes, without blank lines, comments and docstrings."""
+        """Number of lines that a user writes, without blank lines, comments and docstrings."""
         return self.imports + sum(code_lines(inspect.getsource(part)) for part in self.code)
 
 
 def code_lines(source: str) -> int:
-    """Lines of a function that hold code: no blanks, comments or docstrings."""
+    """Number of lines of a function with code: no blanks, comments or docstrings."""
     source = textwrap.dedent(source)
     rows = source.splitlines()
     silent: set[int] = set()
@@ -100,7 +100,7 @@ def code_lines(source: str) -> int:
 
 
 def write_logs(path: Path, logs: list[Log]) -> None:
-    """Store trials drawn from one bed, all of the same number of episodes."""
+    """Store trials of one problem, all with the same number of episodes."""
     first = logs[0]
     np.savez(
         path,
@@ -117,7 +117,7 @@ def write_logs(path: Path, logs: list[Log]) -> None:
 
 
 def read_logs(path: Path) -> Iterator[Log]:
-    """Read the trials back, one by one."""
+    """Read the trials one by one."""
     with np.load(path) as stored:
         arrays = {name: stored[name] for name in stored.files}
     low, high = arrays["reward_range"]
@@ -139,5 +139,5 @@ def read_logs(path: Path) -> Iterator[Log]:
 
 
 def finite_or_none(value: float | None) -> float | None:
-    """Return the value if it is a finite number, else None, as JSON has no NaN."""
+    """Return a finite value, and None for any other, as JSON has no NaN."""
     return float(value) if value is not None and math.isfinite(value) else None

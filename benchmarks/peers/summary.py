@@ -1,4 +1,4 @@
-"""From answers to the figures of the table."""
+"""Summaries of the answers, and Markdown tables."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Triple = Sequence[float | None]
 
 @dataclass(frozen=True)
 class Summary:
-    """One method on one bed at one n.
+    """One method on one problem at one n.
 
     Parameters
     ----------
@@ -21,7 +21,7 @@ class Summary:
     rmse : float or None
         Root mean square error of the estimate, relative to the true variance.
     coverage, width : float or None
-        Share of the intervals that hold the truth, and mean width relative to the truth. An
+        Fraction of the intervals that contain the truth, and mean width relative to the truth. An
         interval that is not finite is a miss and has no width.
     seconds : float
         Median CPU time of one call.
@@ -34,10 +34,10 @@ class Summary:
     seconds: float
 
 
-def summarise(
+def summarize(
     answers: Sequence[Triple], times: Sequence[float], truth: float, *, has_interval: bool
 ) -> Summary:
-    """Reduce (estimate, lower, upper) of every trial."""
+    """Summarize (estimate, lower, upper) of every trial."""
     estimates = [estimate for estimate, _, _ in answers if estimate is not None]
     rmse = None
     if estimates:
@@ -52,13 +52,13 @@ def summarise(
 
 
 def number(value: float | None, scale: float = 1.0) -> str:
-    """Three digits, or a dash where a method gives nothing."""
+    """Three digits, or a dash for None."""
     if value is None:
         return "-"
     return f"{scale * value:.0f}" if scale * value >= 1000 else f"{scale * value:.3g}"
 
 
 def markdown(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A table whose first column is text and the others are figures."""
+    """Table with text in the first column and numbers in the others."""
     lines = [header, ["---", *(["---:"] * (len(header) - 1))], *rows]
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)

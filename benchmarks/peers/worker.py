@@ -1,4 +1,4 @@
-"""Run one method on stored logs, in the environment of its peer, and write what happened as JSON.
+"""Run one method on stored logs, in the environment of its peer, and write the results as JSON.
 
 ``python -m benchmarks.peers.worker MODULE METHOD CPU_SECONDS OUTPUT LOG.npz ...``
 """
@@ -18,7 +18,7 @@ from benchmarks.peers.protocol import Log, Method, finite_or_none, read_logs
 
 
 def run_cell(method: Method, path: Path, cpu_seconds: float) -> dict[str, Any]:
-    """All trials of one file, until the CPU time allowed is used up."""
+    """Run the trials of one file until the CPU time is used up."""
     answers, times = [], []
     for log in read_logs(path):
         start = time.process_time()
@@ -35,14 +35,14 @@ def peak_memory() -> float:
     try:
         status = Path("/proc/self/status").read_text()
     except OSError:
-        # Where there is no /proc; on Linux it would also count the parent's memory.
+        # For systems without /proc; on Linux it would also count the parent's memory.
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     (line,) = (line for line in status.splitlines() if line.startswith("VmHWM:"))
     return int(line.split()[1]) / 1024
 
 
 def warm_up(method: Method, log: Log, episodes: int = 100) -> None:
-    """One small call that is not timed: compilation and lazy imports."""
+    """Make one small call that is not timed, for compilation and lazy imports."""
     lengths = log.lengths[:episodes]
     steps = int(lengths.sum())
     head = {"log_ratios": log.log_ratios[:steps], "rewards": log.rewards[:steps]}
@@ -53,7 +53,7 @@ def main(arguments: list[str]) -> None:
     module, name, cpu_seconds, output, *paths = arguments
     method = importlib.import_module(f"benchmarks.peers.methods.{module}").METHODS[name]
     warm_up(method, next(read_logs(Path(paths[0]))))
-    libraries = peak_memory()  # after a first call, because some imports are lazy
+    libraries = peak_memory()  # after the first call, because some imports are lazy
     cells = {}
     for path in map(Path, paths):
         cells[path.stem] = run_cell(method, path, float(cpu_seconds))

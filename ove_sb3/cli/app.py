@@ -1,8 +1,4 @@
-"""The commands of ``ove-sb3``, put together.
-
-Exit codes: 0 all is well, 1 the guaranteed bounds do not satisfy the gate, 2 bad usage or input,
-3 an unexpected error, 130 interrupted.
-"""
+"""The commands of ``ove-sb3``; exit codes are listed in `running`."""
 
 from __future__ import annotations
 
@@ -13,7 +9,7 @@ import typer
 
 from ove_sb3 import __version__
 
-from .judging import compare, evaluate
+from .evaluation import compare, evaluate
 from .logs import collect, compact, inspect
 from .running import guarded
 
@@ -49,6 +45,7 @@ for command in (collect, inspect, evaluate, compare, compact):
     add_help_option=False,  # the experiments have a help of their own
     context_settings={"allow_extra_args": True, "ignore_unknown_options": True},
 )
+@guarded
 def reproduce(context: typer.Context) -> None:
     """Repeat the paper's experiments; ``ove-sb3 reproduce --help`` lists the options."""
     experiments = import_module("ove_sb3.experiments.__main__")

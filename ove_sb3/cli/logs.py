@@ -1,4 +1,4 @@
-"""``collect``, ``inspect`` and ``compact``: making logs and looking after them."""
+"""``collect``, ``inspect`` and ``compact``: making and maintaining logs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rich.table import Table
 from ove_sb3.data.log import open_log
 from ove_sb3.errors import InvalidInputError
 from ove_sb3.evaluation.candidates import load_model
-from ove_sb3.evaluation.text import number
+from ove_sb3.report.numbers import number
 
 from . import options
 from .models import find_class
@@ -40,7 +40,9 @@ def collect(
     ] = None,
     reward_range: Annotated[
         tuple[float, float] | None,
-        typer.Option(metavar="LOW HIGH", help="Noted in the log: rewards that are possible."),
+        typer.Option(
+            metavar="LOW HIGH", help="Rewards the environment can give, stated in the log."
+        ),
     ] = None,
     n_envs: Annotated[int, typer.Option(help="Environments stepped together.")] = 1,
     deterministic: options.Deterministic = False,
@@ -52,7 +54,7 @@ def collect(
     """Run a model and log every step with the probability of its action."""
     import gymnasium as gym
 
-    from ove_sb3.sb3.collect import collect as collect_episodes
+    from ove_sb3.collection.collect import collect as collect_episodes
 
     if log.exists() and any(log.glob("part-*")) and not overwrite:
         raise InvalidInputError(
@@ -81,7 +83,7 @@ def collect(
 
 
 def inspect(log: options.Log, json: options.Json = False) -> None:
-    """Say what is in a log directory."""
+    """Describe the contents of a log directory."""
     facts = describe(log)
     if json:
         print_json(facts)
@@ -99,7 +101,7 @@ def inspect(log: options.Log, json: options.Json = False) -> None:
 
 def compact(log: options.Log, json: options.Json = False) -> None:
     """Turn the files of finished or killed writers into Parquet."""
-    from ove_sb3.data.storage import compact as compact_files
+    from ove_sb3.data.writer import compact as compact_files
 
     n = compact_files(log)
     if json:
@@ -109,7 +111,7 @@ def compact(log: options.Log, json: options.Json = False) -> None:
 
 
 def describe(path: Path) -> dict[str, Any]:
-    """Facts about a log, gone through once."""
+    """Facts about a log, in one pass."""
     log = open_log(path)
     lengths, returns, rewards, ends = [], [], [], np.zeros(2, dtype=np.int64)
     for chunk in log.chunks():
@@ -137,7 +139,7 @@ def describe(path: Path) -> dict[str, Any]:
         "reward_range": None if known.reward_range is None else list(known.reward_range),
         "action_space": None if space is None else str(space["type"]),
         "adaptive": known.adaptive,
-        "unfinished_share": known.unfinished_share,
+        "incomplete_fraction": known.incomplete_fraction,
         "seed": known.seed,
         "files": len(list(path.glob("part-*"))),
         "versions": dict(known.versions),
@@ -150,7 +152,7 @@ def _behavior(model: str, model_class: str | None, env: str) -> Any:
         return load_model(model, cls, "model")
     import gymnasium as gym
 
-    from ove_sb3.sb3.policies import UniformPolicy
+    from ove_sb3.policies.builtin import UniformPolicy
 
     made = gym.make(env)
     made.close()

@@ -66,16 +66,16 @@ def candidate_of(path: str) -> Any:
         ) from error
 
 
-def named_candidates(entries: Sequence[str]) -> dict[str, Any]:
+def named_paths(entries: Sequence[str]) -> dict[str, str]:
     """``NAME=PATH`` entries; the name defaults to that of the file."""
-    found: dict[str, Any] = {}
+    paths: dict[str, str] = {}
     for entry in entries:
         name, separator, path = entry.partition("=")
         if not separator:
             name, path = Path(entry).stem, entry
-        if name in found:
+        if name in paths:
             raise InvalidInputError(
                 f"candidates must have different names, got {name!r} twice. Pass NAME=PATH."
             )
-        found[name] = candidate_of(path)
-    return found
+        paths[name] = path
+    return paths

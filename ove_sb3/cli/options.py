@@ -12,7 +12,7 @@ Gamma = Annotated[float, typer.Option(help="Discount factor.", show_default=Fals
 RewardRange = Annotated[
     tuple[float, float] | None,
     typer.Option(
-        metavar="LOW HIGH", help="Rewards the environment can give. Default: as noted in the log."
+        metavar="LOW HIGH", help="Rewards the environment can give. Default: as stated in the log."
     ),
 ]
 ReturnRange = Annotated[
@@ -21,7 +21,7 @@ ReturnRange = Annotated[
 ]
 Horizon = Annotated[
     int | None,
-    typer.Option(help="Most steps of an episode. Default: as noted in the log."),
+    typer.Option(help="Most steps of an episode. Default: as stated in the log."),
 ]
 MaxRatio = Annotated[
     float | None,
@@ -32,6 +32,25 @@ MaxWeight = Annotated[
     typer.Option(help="Known bound on the importance weight of an episode."),
 ]
 Delta = Annotated[float, typer.Option(help="Probability of a miss.")]
+Quantities = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="NAME", help="Further quantity of the return to evaluate; may be repeated."
+    ),
+]
+MethodName = Annotated[str, typer.Option(help="Method of the main intervals.")]
+Approximate = Annotated[str, typer.Option(help="Method of the approximate intervals, or `none`.")]
+Estimators = Annotated[
+    list[str] | None,
+    typer.Option(metavar="QUANTITY=NAME", help="Estimator other than the default; repeatable."),
+]
+Require = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="EXPRESSION",
+        help="Requirement to prove, such as 'variance <= 80'; may be repeated.",
+    ),
+]
 Deterministic = Annotated[
     bool, typer.Option("--deterministic", help="As it acts with deterministic=True.")
 ]
@@ -40,7 +59,7 @@ Normalize = Annotated[
     typer.Option(help="Statistics saved by VecNormalize, for the model (a pickle too)."),
 ]
 Seed = Annotated[int, typer.Option(help="Seed of shuffling and resampling.")]
-Jobs = Annotated[int, typer.Option(help="Processes that go through the log.")]
+Jobs = Annotated[int, typer.Option(help="Processes that share the work.")]
 Scheduler = Annotated[
     str | None,
     typer.Option(

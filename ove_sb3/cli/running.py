@@ -1,4 +1,9 @@
-"""What all commands share: errors as messages, exit codes, and printing."""
+"""What all commands share: errors as messages, exit codes, and printing.
+
+Exit codes: 0 evaluated, and everything required (if anything) proven; 1 something required not
+proven; 2 wrong usage of the command line; 3 anything else, such as refused data, a missing package
+or a crash; 130 interrupted.
+"""
 
 from __future__ import annotations
 
@@ -12,30 +17,35 @@ from typing import Any, TypeVar
 
 import typer
 from rich.console import Console
+from rich.markup import escape
+from rich.table import Table as RichTable
 
+from ove_sb3.core.registry import load_plugins
 from ove_sb3.errors import OveError, OveWarning
+from ove_sb3.report.table import Table
 
 Command = TypeVar("Command", bound=Callable[..., Any])
-NOT_PROVEN, BAD_INPUT, UNEXPECTED, INTERRUPTED = 1, 2, 3, 130
+NOT_PROVEN, FAILED, INTERRUPTED = 1, 3, 130
 
 
 def guarded(command: Command) -> Command:
-    """Turn expected errors into a message and an exit code."""
+    """Turn errors into a message and an exit code."""
 
     @functools.wraps(command)
     def run(*args: Any, **kwargs: Any) -> Any:
         try:
+            load_plugins()
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", OveWarning)  # results print their own
                 return command(*args, **kwargs)
-        except (OveError, OSError) as error:
-            fail(str(error))
-        except typer.Exit:
+        except (typer.Exit, typer.BadParameter):
             raise
+        except (OveError, OSError, ImportError) as error:
+            typer.echo(f"error: {error}", err=True)
+            raise typer.Exit(FAILED) from None
         except Exception:
-            # Not 1, which says that a gate is not satisfied.
             traceback.print_exc()
-            raise typer.Exit(UNEXPECTED) from None
+            raise typer.Exit(FAILED) from None
         except KeyboardInterrupt:
             typer.echo("interrupted: files are as they were before.", err=True)
             raise typer.Exit(INTERRUPTED) from None
@@ -43,15 +53,29 @@ def guarded(command: Command) -> Command:
     return run  # type: ignore[return-value]
 
 
-def fail(message: str) -> None:
-    """Say what is wrong with the input, and leave."""
-    typer.echo(f"error: {message}", err=True)
-    raise typer.Exit(BAD_INPUT) from None
+def usage(parse: Callable[..., Any], *values: Any) -> Any:
+    """Parse a value of the command line; a bad one is wrong usage."""
+    try:
+        return parse(*values)
+    except OveError as error:
+        raise typer.BadParameter(str(error)) from None
 
 
 def console() -> Console:
-    """Colours on a terminal; plain lines of any length elsewhere."""
+    """Colors on a terminal; plain lines of any length elsewhere."""
     return Console(width=None if sys.stdout.isatty() else 200, highlight=False)
+
+
+def print_table(out: Console, title: str, model: Table) -> None:
+    """Print a result table with rich."""
+    table = RichTable(title=escape(title), title_justify="left", box=None)
+    for k, name in enumerate(model.header):
+        style = "bold" if k == model.strong else None
+        table.add_column(escape(name), justify="right" if k else "left", style=style)
+    for k, row in enumerate(model.rows):
+        faint = model.faint_last and k == len(model.rows) - 1
+        table.add_row(*map(escape, row), style="dim" if faint else None)
+    out.print(table)
 
 
 def print_json(values: Mapping[str, Any]) -> None:

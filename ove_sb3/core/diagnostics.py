@@ -1,4 +1,4 @@
-"""How far the log can be trusted to speak about the candidate."""
+"""Diagnostics of the importance weights: how informative a log is about a candidate."""
 
 from __future__ import annotations
 
@@ -10,31 +10,31 @@ import numpy as np
 
 from ove_sb3._validation import FloatArray
 
-from .results import Interval
+from .interval import Interval
 from .statistics import TrajectoryStatistics
 
-_HEAVY_TAIL = 0.7  # of the generalised Pareto shape: averages of the weights become unreliable
+_HEAVY_TAIL = 0.7  # of the generalized Pareto shape: averages of the weights become unreliable
 _BROKEN_LOG = 5.0  # standard errors between the mean weight and 1
 _FEW_EFFECTIVE = 50.0
 
 
 @dataclass(frozen=True)
 class Diagnostics:
-    """Facts about the importance weights, and what they mean in plain words.
+    """Properties of the importance weights, and warnings in plain words.
 
     Attributes
     ----------
     n_trajectories, n_steps : int
     effective_sample_size : float
-        (sum w)^2 / sum w^2: about how many trajectories of the candidate itself the log is worth.
+        (sum w)^2 / sum w^2: about how many trajectories of the candidate are worth as much.
     largest_share : float
         Share of the total weight on one trajectory.
     n_for_95_percent : int
         Number of trajectories that carry 95% of the weight.
     mean_weight, mean_weight_error : float
         Mean of w and its standard error. The true mean is 1.
-    tail_index : float
-        Shape of a generalised Pareto distribution fitted to the largest weights; above 0.5 their
+    pareto_k : float
+        Shape of a generalized Pareto distribution fitted to the largest weights; above 0.5 their
         variance is infinite, above 0.7 averages are unreliable. NaN with too few distinct ones.
     max_weight, max_ratio : float
         Largest weight of a trajectory and largest ratio of one step.
@@ -44,9 +44,9 @@ class Diagnostics:
         Share of the candidate's outcomes that the behavior seems not to produce: 1 - mean weight
         where that is more than 5 standard errors below 1, else 0.
     warnings : tuple of str
-        What to worry about.
+        Problems found, one sentence each.
     verdict : str
-        One sentence.
+        Summary in one sentence.
     """
 
     n_trajectories: int
@@ -56,7 +56,7 @@ class Diagnostics:
     n_for_95_percent: int
     mean_weight: float
     mean_weight_error: float
-    tail_index: float
+    pareto_k: float
     max_weight: float
     max_ratio: float
     zero_ratio_fraction: float
@@ -64,6 +64,28 @@ class Diagnostics:
     unsupported_fraction: float
     warnings: tuple[str, ...]
     verdict: str
+
+    @classmethod
+    def unknown(cls, n_trajectories: int, n_steps: int) -> Diagnostics:
+        """Diagnostics of a log whose weights cannot be computed."""
+        nan = math.nan
+        return cls(
+            n_trajectories=n_trajectories,
+            n_steps=n_steps,
+            effective_sample_size=nan,
+            largest_share=nan,
+            n_for_95_percent=0,
+            mean_weight=nan,
+            mean_weight_error=nan,
+            pareto_k=nan,
+            max_weight=nan,
+            max_ratio=nan,
+            zero_ratio_fraction=nan,
+            zero_weight_fraction=nan,
+            unsupported_fraction=nan,
+            warnings=(),
+            verdict="The importance weights could not be computed.",
+        )
 
     def __str__(self) -> str:
         rows = [
@@ -75,7 +97,7 @@ class Diagnostics:
                 "mean weight",
                 f"{self.mean_weight:.4g} +- {self.mean_weight_error:.2g} (should be 1)",
             ),
-            ("tail index of weights", f"{self.tail_index:.2f}"),
+            ("Pareto k of the weights", f"{self.pareto_k:.2f}"),
             ("zero ratios", f"{100 * self.zero_ratio_fraction:.2g}% of steps"),
         ]
         width = max(len(name) for name, _ in rows)
@@ -105,7 +127,7 @@ def diagnose(stats: TrajectoryStatistics, *intervals: Interval) -> Diagnostics:
     n_for_95 = int(np.searchsorted(cumulated, 0.95 * cumulated[-1]) + 1) if total > 0.0 else 0
     deficit = 1.0 - mean
     unsupported = deficit if deficit > max(_BROKEN_LOG * error, 1e-9) else 0.0
-    tail = tail_index(w)
+    tail = pareto_k(w)
     warnings = _warnings(stats, ess, n_for_95, mean, error, unsupported, tail, intervals)
     return Diagnostics(
         n_trajectories=n,
@@ -115,7 +137,7 @@ def diagnose(stats: TrajectoryStatistics, *intervals: Interval) -> Diagnostics:
         n_for_95_percent=n_for_95,
         mean_weight=mean,
         mean_weight_error=error,
-        tail_index=tail,
+        pareto_k=tail,
         max_weight=largest,
         max_ratio=math.exp(min(stats.max_log_ratio, 709.0)),
         zero_ratio_fraction=stats.n_zero_ratios / stats.n_steps,
@@ -126,8 +148,8 @@ def diagnose(stats: TrajectoryStatistics, *intervals: Interval) -> Diagnostics:
     )
 
 
-def tail_index(weights: FloatArray) -> float:
-    """Shape of the generalised Pareto tail of the weights, by Zhang and Stephens (2009).
+def pareto_k(weights: FloatArray) -> float:
+    """Shape of the generalized Pareto tail of the weights, by Zhang and Stephens (2009).
 
     Fitted to the largest min(n/5, 3 sqrt(n)) weights above the next one; NaN if fewer than 5
     of them differ from it.
@@ -169,40 +191,40 @@ def _warnings(
     intervals: tuple[Interval, ...],
 ) -> list[str]:
     n = stats.n_trajectories
-    found = []
+    warnings = []
     if mean == 0.0:
-        found.append("no logged trajectory is possible under the candidate.")
-        return found
+        warnings.append("no logged trajectory is possible under the candidate.")
+        return warnings
     if mean - 1.0 > max(_BROKEN_LOG * error, 1e-9):
-        found.append(
+        warnings.append(
             f"the mean weight is {mean:.4g} +- {error:.2g} where 1 is expected: logged "
             "probabilities are probably wrong."
         )
     if unsupported > 0.0:
-        found.append(
+        warnings.append(
             f"the mean weight is {mean:.4g} +- {error:.2g} where 1 is expected: the candidate "
             f"seems to take actions that the behavior never takes (about {100 * unsupported:.2g}% "
             "of its outcomes), or logged probabilities are wrong."
         )
     if ess < _FEW_EFFECTIVE and ess > 0.5 * n:
-        found.append(f"{n} trajectories are few: collect more.")
+        warnings.append(f"{n} trajectories are few: collect more.")
     elif n_for_95 < 0.05 * n or ess < _FEW_EFFECTIVE:
-        found.append(
+        warnings.append(
             f"95% of the weight is on {n_for_95} of {n} trajectories (effective sample size "
             f"{ess:.3g}): collect more, with a behavior closer to the candidate."
         )
     if tail > _HEAVY_TAIL:
-        found.append(
-            f"the weights have a heavy tail (index {tail:.2f}): rare trajectories not seen yet "
+        warnings.append(
+            f"the weights have a heavy tail (Pareto k {tail:.2f}): rare trajectories not seen yet "
             "may matter, and approximate intervals are unreliable."
         )
     for interval in intervals:
         if not interval.informative:
-            found.append(
-                f"the {interval.method} interval for the {interval.quantity} says no more than the "
-                "range of returns does: more trajectories are needed."
+            warnings.append(
+                f"the {interval.method} interval for the {interval.quantity} is no tighter than "
+                "the a priori bound: more trajectories are needed."
             )
-    return found
+    return warnings
 
 
 def _verdict(ess: float, n: int, warnings: list[str]) -> str:

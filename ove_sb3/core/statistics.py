@@ -1,7 +1,7 @@
-"""From logged steps to the seven numbers per trajectory that every estimate and bound needs.
+"""Per-trajectory statistics: the reduction of logged steps that every estimate and bound uses.
 
 With ``S_t`` the discounted sum of rewards up to step t, ``C_t`` that of ones, and ``rho_t`` the
-product of importance ratios up to step t, a trajectory is reduced to
+product of importance ratios up to step t, a trajectory is reduced to the columns
 
 ====================  ===  ==============================================
 ``weights``           w    rho at the last step
@@ -14,20 +14,19 @@ product of importance ratios up to step t, a trajectory is reduced to
 ====================  ===  ==============================================
 
 X is the double sum of CDIS grouped by its later step, where it telescopes: O(T), not O(T^2). A
-shift of every reward by r0 and a control variate xi enter linearly, so that these seven carry
-every estimator and bound: ``PDIS(R - r0) = Y - r0 A`` and
-``CDIS(R - r0, xi) = X - 2 r0 E + r0^2 B - xi B``.
+shift of every reward by r0 and a control variate xi enter linearly:
+``PDIS(R - r0) = Y - r0 A`` and ``CDIS(R - r0, xi) = X - 2 r0 E + r0^2 B - xi B``. So these seven
+columns carry every built-in estimator and bound. Others declare the columns they need as `Column`.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ove_sb3._validation import (
     FloatArray,
@@ -35,68 +34,180 @@ from ove_sb3._validation import (
     as_counts,
     as_float_vector,
     as_lengths,
+    bad_step,
     check_integer,
     check_real,
     check_same_size,
 )
-from ove_sb3.errors import InvalidInputError, WeightOverflowError
+from ove_sb3.errors import PLACE, InvalidInputError, WeightOverflowError
 
-from .step_kernel import LARGEST_LOG_WEIGHT, accumulate
+from ._kernel import LARGEST_LOG_WEIGHT, accumulate
 
 _STEPS_PER_TASK = 1 << 18
 _MOST_TASKS = 64
 _FAR = 3e-4  # of a reward: the range of all rewards is less
 _LARGEST_STATISTIC = 1e75  # its fourth power is still a finite number
+_BASE_COLUMNS = (
+    "weights",
+    "returns",
+    "pdis",
+    "cdis",
+    "pdis_ones",
+    "cdis_ones",
+    "cdis_cross",
+)
+
+
+@dataclass(frozen=True)
+class StepScores:
+    """Scores of the logged actions under a candidate.
+
+    Attributes
+    ----------
+    log_ratios : ndarray of float64, (n_steps,)
+        log pi(a|s) - log beta(a|s) of every step.
+    extra : dict of str to ndarray, (n_steps, ...)
+        Further values per step, for columns that need more than the ratio.
+    """
+
+    log_ratios: FloatArray
+    extra: Mapping[str, FloatArray] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Steps:
+    """Flat arrays over all logged steps, episode after episode.
+
+    Attributes
+    ----------
+    scores : StepScores
+    rewards : ndarray of float64, (n_steps,)
+    starts, lengths : ndarray of int64, (n,)
+        First step and number of steps of every episode.
+    gamma : float
+    horizon : int or None
+    """
+
+    scores: StepScores
+    rewards: FloatArray
+    starts: IntArray
+    lengths: IntArray
+    gamma: float
+    horizon: int | None
+
+
+@dataclass(frozen=True)
+class Column:
+    """A per-trajectory column beyond the built-in seven.
+
+    Attributes
+    ----------
+    name : str
+        Key in `TrajectoryStatistics.columns`.
+    compute : callable
+        From `Steps` to an array (n,). It may use one trajectory's steps for its entry only, so
+        that shards can be joined.
+    """
+
+    name: str
+    compute: Callable[[Steps], FloatArray]
 
 
 @dataclass(frozen=True, eq=False)
 class TrajectoryStatistics:
-    """What the estimators and intervals need to know of n logged trajectories.
+    """Statistics of n logged trajectories, one entry per trajectory and column.
 
-    Made by `trajectory_statistics`; statistics of several shards are joined by `concatenate`.
+    Made by `trajectory_statistics`; shards are joined by `concatenate`.
 
     Attributes
     ----------
-    weights, returns, pdis, cdis, pdis_ones, cdis_ones, cdis_cross : ndarray of float64, (n,)
-        The seven numbers per trajectory: w, G, Y, X, A, B, E. The last three are NaN when
+    columns : dict of str to ndarray of float64, (n,)
+        ``weights, returns, pdis, cdis, pdis_ones, cdis_ones, cdis_cross`` (w, G, Y, X, A, B, E),
+        also available as attributes, and any further `Column`. The last three are NaN when
         ``gamma == 1`` and no horizon was given.
     gamma : float
         Discount factor.
     horizon : int or None
         Largest possible number of steps; None if unknown.
-    step_sums : ndarray, (5, longest)
-        Over the trajectories still running at step t, the sums of rho_t, rho_t S_{t-1},
-        rho_t S_{t-1}^2, rho_t S_t and rho_t S_t^2.
-    end_sums : ndarray, (3, longest + 1)
-        Sums of w, w G and w G^2 over the trajectories of each length.
+    longest : int
+        Length of the longest logged episode.
     reward_min, reward_max : float
         Extremes of the logged rewards.
     max_log_ratio : float
         Largest logged per-step log-ratio.
     n_steps, n_zero_ratios : int
         Number of logged steps, and of those whose ratio is exactly 0.
+    step_sums : ndarray, (5, longest), or None
+        Over the trajectories still running at step t, the sums of rho_t, rho_t S_{t-1},
+        rho_t S_{t-1}^2, rho_t S_t and rho_t S_t^2. None after `select`.
+    end_sums : ndarray, (3, longest + 1), or None
+        Sums of w, w G and w G^2 over the trajectories of each length. None after `select`.
     overlaps : ndarray of int64, (n,), or None
-        How many other trajectories ended while each was under way; None if they followed one
-        another. Of interest only if the behavior changed in the light of what was logged.
+        Number of other trajectories that ended while each was running; None if they followed one
+        another. Used only if the behavior changed based on what was logged.
+    steps : Steps or None
+        The logged steps themselves, where they are still in memory.
     """
 
-    weights: FloatArray = field(repr=False)
-    returns: FloatArray = field(repr=False)
-    pdis: FloatArray = field(repr=False)
-    cdis: FloatArray = field(repr=False)
-    pdis_ones: FloatArray = field(repr=False)
-    cdis_ones: FloatArray = field(repr=False)
-    cdis_cross: FloatArray = field(repr=False)
+    columns: Mapping[str, FloatArray] = field(repr=False)
     gamma: float
     horizon: int | None
-    step_sums: FloatArray = field(repr=False)
-    end_sums: FloatArray = field(repr=False)
+    longest: int
     reward_min: float
     reward_max: float
     max_log_ratio: float
     n_steps: int
     n_zero_ratios: int
+    step_sums: FloatArray | None = field(default=None, repr=False)
+    end_sums: FloatArray | None = field(default=None, repr=False)
     overlaps: IntArray | None = field(default=None, repr=False)
+    steps: Steps | None = field(default=None, repr=False)
+
+    def __getitem__(self, name: str) -> FloatArray:
+        """Column `name`, (n,)."""
+        try:
+            return self.columns[name]
+        except KeyError:
+            known = ", ".join(map(repr, self.columns))
+            raise InvalidInputError(
+                f"`columns` must hold {name!r}, got {known}. Pass its `Column` to "
+                "trajectory_statistics(..., columns=[...])."
+            ) from None
+
+    @property
+    def weights(self) -> FloatArray:
+        """Importance weight of every trajectory, w, (n,)."""
+        return self.columns["weights"]
+
+    @property
+    def returns(self) -> FloatArray:
+        """Discounted return of every trajectory, G, (n,)."""
+        return self.columns["returns"]
+
+    @property
+    def pdis(self) -> FloatArray:
+        """Per-decision importance sampling, Y, (n,)."""
+        return self.columns["pdis"]
+
+    @property
+    def cdis(self) -> FloatArray:
+        """Coupled-decision importance sampling, X, (n,)."""
+        return self.columns["cdis"]
+
+    @property
+    def pdis_ones(self) -> FloatArray:
+        """PDIS of rewards of one, A, (n,)."""
+        return self.columns["pdis_ones"]
+
+    @property
+    def cdis_ones(self) -> FloatArray:
+        """CDIS of rewards of one, B, (n,)."""
+        return self.columns["cdis_ones"]
+
+    @property
+    def cdis_cross(self) -> FloatArray:
+        """CDIS of rewards times ones, E, (n,)."""
+        return self.columns["cdis_cross"]
 
     @property
     def n_trajectories(self) -> int:
@@ -104,20 +215,15 @@ class TrajectoryStatistics:
         return int(self.weights.size)
 
     @property
-    def longest(self) -> int:
-        """Length of the longest logged episode."""
-        return int(self.step_sums.shape[1])
-
-    @property
-    def annuity(self) -> float:
-        """C = 1 + gamma + ... over the horizon; infinite if that is not known to be finite."""
-        return annuity(self.gamma, self.horizon)
+    def effective_horizon(self) -> float:
+        """C = 1 + gamma + ... over the horizon; infinite if not known to be finite."""
+        return effective_horizon(self.gamma, self.horizon)
 
     @property
     def far_from_zero(self) -> bool:
         """Whether rewards lie so far from 0 that their differences suffer from rounding."""
-        spread = self.reward_max - self.reward_min
-        return 0.0 < spread < _FAR * max(abs(self.reward_min), abs(self.reward_max))
+        width = self.reward_max - self.reward_min
+        return 0.0 < width < _FAR * max(abs(self.reward_min), abs(self.reward_max))
 
     def __len__(self) -> int:
         return self.n_trajectories
@@ -127,6 +233,17 @@ class TrajectoryStatistics:
         return (
             f"TrajectoryStatistics: {self.n_trajectories} trajectories, {self.n_steps} steps, "
             f"gamma {self.gamma:g}, horizon {horizon}, mean weight {self.weights.mean():.3g}"
+        )
+
+    def select(self, indices: IntArray) -> TrajectoryStatistics:
+        """Statistics of some of the trajectories, without the sums over steps."""
+        return replace(
+            self,
+            columns={name: column[indices] for name, column in self.columns.items()},
+            step_sums=None,
+            end_sums=None,
+            overlaps=None if self.overlaps is None else self.overlaps[indices],
+            steps=None,
         )
 
     @classmethod
@@ -142,27 +259,38 @@ class TrajectoryStatistics:
                     f"({first.gamma}, {first.horizon}) and ({part.gamma}, {part.horizon}). "
                     "Compute all shards with the same settings."
                 )
+            if set(part.columns) != set(first.columns):
+                raise InvalidInputError(
+                    f"`parts` must have the same columns, got {sorted(first.columns)} and "
+                    f"{sorted(part.columns)}. Compute all shards with the same settings."
+                )
         longest = max(part.longest for part in parts)
-        step_sums, end_sums = np.zeros((5, longest)), np.zeros((3, longest + 1))
-        for part in parts:
-            step_sums[:, : part.longest] += part.step_sums
-            end_sums[:, : part.longest + 1] += part.end_sums
-        joined = {
-            name: np.concatenate([getattr(part, name) for part in parts]) for name in _COLUMNS
-        }
         return cls(
-            **joined,
+            columns={
+                name: np.concatenate([part.columns[name] for part in parts])
+                for name in first.columns
+            },
             gamma=first.gamma,
             horizon=first.horizon,
-            step_sums=step_sums,
-            end_sums=end_sums,
+            longest=longest,
             reward_min=min(part.reward_min for part in parts),
             reward_max=max(part.reward_max for part in parts),
             max_log_ratio=max(part.max_log_ratio for part in parts),
             n_steps=sum(part.n_steps for part in parts),
             n_zero_ratios=sum(part.n_zero_ratios for part in parts),
+            step_sums=_join_sums([part.step_sums for part in parts], (5, longest)),
+            end_sums=_join_sums([part.end_sums for part in parts], (3, longest + 1)),
             overlaps=_join_overlaps(parts),
         )
+
+
+def _join_sums(parts: Sequence[FloatArray | None], shape: tuple[int, int]) -> FloatArray | None:
+    total = np.zeros(shape)
+    for part in parts:
+        if part is None:
+            return None
+        total[:, : part.shape[1]] += part
+    return total
 
 
 def _join_overlaps(parts: Sequence[TrajectoryStatistics]) -> IntArray | None:
@@ -173,10 +301,7 @@ def _join_overlaps(parts: Sequence[TrajectoryStatistics]) -> IntArray | None:
     )
 
 
-_COLUMNS = tuple(f.name for f in fields(TrajectoryStatistics))[:7]
-
-
-def annuity(gamma: float, horizon: int | None) -> float:
+def effective_horizon(gamma: float, horizon: int | None) -> float:
     """C = 1 + gamma + ... + gamma^(horizon - 1), infinite for an unbounded sum."""
     if gamma == 1.0:
         return np.inf if horizon is None else float(horizon)
@@ -193,6 +318,7 @@ def trajectory_statistics(
     gamma: float,
     horizon: int | None = None,
     overlaps: object = None,
+    columns: Sequence[Column] = (),
 ) -> TrajectoryStatistics:
     """Reduce logged steps to the statistics that all estimators and intervals use.
 
@@ -215,8 +341,10 @@ def trajectory_statistics(
         episode is not taken for it. Guaranteed intervals then need ``gamma < 1`` (the return is
         bounded all the same) or a ``return_range``.
     overlaps : array_like of int, (n,), optional
-        For episodes of several environments that ran at once under a behavior that learned: in
-        the order in which they ended, how many others ended while each was under way.
+        For episodes of several environments that ran concurrently under a behavior that learned:
+        in the order in which they ended, how many others ended while each was running.
+    columns : sequence of Column, optional
+        Further per-trajectory columns to compute.
 
     Returns
     -------
@@ -232,23 +360,37 @@ def trajectory_statistics(
     >>> stats.weights, stats.returns
     (array([1. , 1.5]), array([1., 2.]))
     """
-    return shard_statistics(
-        log_ratios, rewards, lengths, gamma=gamma, horizon=horizon, overlaps=overlaps, fewest=2
-    )
+    scores = StepScores(as_float_vector(log_ratios, "log_ratios"))
+    return _reduce(scores, rewards, lengths, gamma, horizon, overlaps, columns, 2, keep_steps=True)
 
 
 def shard_statistics(
-    log_ratios: object,
+    scores: StepScores,
     rewards: object,
     lengths: object,
     *,
     gamma: float,
     horizon: int | None = None,
     overlaps: object = None,
-    fewest: int = 1,
+    columns: Sequence[Column] = (),
 ) -> TrajectoryStatistics:
-    """The same for a part of the trajectories, to be joined by `concatenate`: one is enough."""
-    log_ratios = as_float_vector(log_ratios, "log_ratios")
+    """Statistics of some of the trajectories, at least one, to be joined by `concatenate`."""
+    return _reduce(scores, rewards, lengths, gamma, horizon, overlaps, columns, 1, keep_steps=False)
+
+
+def _reduce(
+    scores: StepScores,
+    rewards: object,
+    lengths: object,
+    gamma: float,
+    horizon: int | None,
+    overlaps: object,
+    extra_columns: Sequence[Column],
+    fewest: int,
+    *,
+    keep_steps: bool,
+) -> TrajectoryStatistics:
+    log_ratios = as_float_vector(scores.log_ratios, "log_ratios")
     rewards = as_float_vector(rewards, "rewards")
     check_same_size(log_ratios, rewards, ("log_ratios", "rewards"))
     episode_lengths = as_lengths(lengths, log_ratios.size, fewest)
@@ -258,20 +400,22 @@ def shard_statistics(
         horizon = check_integer(horizon, "horizon", 1)
         if horizon < longest:
             raise InvalidInputError(
-                f"`horizon` must be at least the longest episode, got {horizon} but episode "
-                f"{int(episode_lengths.argmax())} has {longest} steps."
+                f"`horizon` must be at least the longest episode, got {horizon} but {PLACE} has "
+                f"{longest} steps.",
+                episode=int(episode_lengths.argmax()),
             )
     n = episode_lengths.size
+    counts: IntArray | None = None
     if overlaps is not None:
         counts = as_counts(overlaps, "overlaps", n)
-        overlaps = counts if counts.any() else None
+        counts = counts if counts.any() else None
     starts = np.concatenate([[0], np.cumsum(episode_lengths)[:-1]])
     discounts = gamma ** np.arange(longest, dtype=np.float64)
-    annuities = np.concatenate([[0.0], np.cumsum(discounts)])
-    limit = annuity(gamma, horizon)
-    limit = max(limit, annuities[-1]) if np.isfinite(limit) else np.nan
+    discounted_steps = np.concatenate([[0.0], np.cumsum(discounts)])
+    limit = effective_horizon(gamma, horizon)
+    limit = max(limit, discounted_steps[-1]) if np.isfinite(limit) else np.nan
 
-    columns = np.empty((7, n))
+    table = np.empty((7, n))
     cuts = _task_cuts(starts, n_steps=log_ratios.size, longest=longest)
     outputs = [(np.zeros((5, longest)), np.zeros((3, longest + 1)), np.empty(6)) for _ in cuts[:-1]]
 
@@ -283,9 +427,9 @@ def shard_statistics(
             starts[part],
             episode_lengths[part],
             discounts,
-            annuities,
+            discounted_steps,
             limit,
-            columns[:, part],
+            table[:, part],
             *outputs[task],
         )
 
@@ -297,45 +441,60 @@ def shard_statistics(
 
     step_sums = np.sum([sums for sums, _, _ in outputs], axis=0)
     end_sums = np.sum([sums for _, sums, _ in outputs], axis=0)
-    low, high, log_ratio, log_weight, zeros, inadmissible = np.stack([e for _, _, e in outputs]).T
-    if inadmissible.any():
-        _raise_inadmissible(log_ratios, rewards, starts)
-    if log_weight.max() > LARGEST_LOG_WEIGHT:
-        raise WeightOverflowError(
-            "`log_ratios` must not multiply up to a weight that overflows double precision, got a "
-            f"log-weight of {log_weight.max():.6g} on the way through an episode. The two "
-            "policies have next to nothing in common, or the log-probabilities are wrong."
-        )
-    needed = columns if np.isfinite(limit) else columns[:4]
-    with np.errstate(over="ignore", invalid="ignore"):
-        largest = np.max([np.abs(needed).max(), np.square(columns[1]).max(), step_sums.max()])
-    if not largest < _LARGEST_STATISTIC:
-        raise WeightOverflowError(
-            "weights times squared returns must stay below "
-            f"{_LARGEST_STATISTIC:g} for their products to be computed, got {largest:.3g} (largest "
-            f"log-weight {log_weight.max():.6g}). Rescale the rewards, or check the "
-            "log-probabilities."
-        )
-    w, G, Y, X, A, B, E = columns
+    low, high, log_ratio, log_weight, zeros, invalid = np.stack([e for _, _, e in outputs]).T
+    if invalid.any():
+        _raise_invalid(log_ratios, rewards, episode_lengths)
+    _check_size(table, step_sums, float(log_weight.max()), np.isfinite(limit))
+    columns = dict(zip(_BASE_COLUMNS, table, strict=True))
+    steps = Steps(scores, rewards, starts, episode_lengths, gamma, horizon)
+    for column in extra_columns:
+        columns[column.name] = _extra_column(column, steps, n)
     return TrajectoryStatistics(
-        weights=w,
-        returns=G,
-        pdis=Y,
-        cdis=X,
-        pdis_ones=A,
-        cdis_ones=B,
-        cdis_cross=E,
+        columns=columns,
         gamma=gamma,
         horizon=horizon,
-        step_sums=step_sums,
-        end_sums=end_sums,
+        longest=longest,
         reward_min=float(low.min()),
         reward_max=float(high.max()),
         max_log_ratio=float(log_ratio.max()),
         n_steps=int(log_ratios.size),
         n_zero_ratios=int(zeros.sum()),
-        overlaps=overlaps,
+        step_sums=step_sums,
+        end_sums=end_sums,
+        overlaps=counts,
+        steps=steps if keep_steps else None,
     )
+
+
+def _check_size(
+    table: FloatArray, step_sums: FloatArray, log_weight: float, bounded: bool | np.bool_
+) -> None:
+    """Refuse numbers whose products would overflow."""
+    if log_weight > LARGEST_LOG_WEIGHT:
+        raise WeightOverflowError(
+            "`log_ratios` must not multiply up to a weight that overflows double precision, got a "
+            f"log-weight of {log_weight:.6g} in the course of an episode. The two policies have "
+            "next to nothing in common, or the log-probabilities are wrong."
+        )
+    needed = table if bounded else table[:4]
+    with np.errstate(over="ignore", invalid="ignore"):
+        largest = np.max([np.abs(needed).max(), np.square(table[1]).max(), step_sums.max()])
+    if not largest < _LARGEST_STATISTIC:
+        raise WeightOverflowError(
+            "weights times squared returns must stay below "
+            f"{_LARGEST_STATISTIC:g} for their products to be computed, got {largest:.3g} (largest "
+            f"log-weight {log_weight:.6g}). Rescale the rewards, or check the "
+            "log-probabilities."
+        )
+
+
+def _extra_column(column: Column, steps: Steps, n: int) -> FloatArray:
+    values = as_float_vector(column.compute(steps), column.name)
+    if values.size != n:
+        raise InvalidInputError(
+            f"column {column.name!r} must have one entry per trajectory, {n}, got {values.size}."
+        )
+    return values
 
 
 def _task_cuts(starts: IntArray, n_steps: int, longest: int) -> list[int]:
@@ -354,25 +513,15 @@ def n_threads() -> int:
     return os.cpu_count() or 1
 
 
-def _raise_inadmissible(log_ratios: FloatArray, rewards: FloatArray, starts: IntArray) -> None:
-    """Name the first value that is not admissible."""
+def _raise_invalid(log_ratios: FloatArray, rewards: FloatArray, lengths: IntArray) -> None:
+    """Name the first invalid value."""
     bad = ~np.isfinite(rewards)
     if bad.any():
-        raise InvalidInputError(
-            f"`rewards` must be finite, got {_first_place(rewards, bad, starts)}. Drop or repair "
-            "the broken episodes."
-        )
+        remedy = "Drop or repair the broken episodes."
+        raise bad_step("`rewards` must be finite", rewards, bad, lengths, remedy)
     bad = np.isnan(log_ratios) | (log_ratios == np.inf)
-    raise InvalidInputError(
-        f"`log_ratios` must be finite or -inf, got {_first_place(log_ratios, bad, starts)}. A "
-        "ratio of +inf means that the behavior's probability of an action it took was logged as 0."
+    remedy = (
+        "A ratio of +inf means that the behavior's probability of an action it took was logged as "
+        "0."
     )
-
-
-def _first_place(values: FloatArray, bad: NDArray[np.bool_], starts: IntArray) -> str:
-    places = np.flatnonzero(bad)
-    episode = int(np.searchsorted(starts, places[0], side="right")) - 1
-    return (
-        f"{values[places[0]]} at episode {episode}, step {places[0] - starts[episode]} "
-        f"({places.size} of {values.size} entries)"
-    )
+    raise bad_step("`log_ratios` must be finite or -inf", log_ratios, bad, lengths, remedy)

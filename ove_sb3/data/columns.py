@@ -1,148 +1,68 @@
-"""Episodes as Arrow columns: one row per step, numbers as they are, nothing pickled.
+"""Fields of episodes as columns with one entry per step, and back.
 
-========================  =======================================================================
-``observation``           what the policy saw; ``observation/<key>`` for a dict
-``action``                the executed action
-``log_prob``, ``reward``  float64
-``done``                  0 within an episode; at its last step 1 terminated, 2 truncated, 3 both,
-                          4 neither, plus 8 times the number of episodes that ended meanwhile
-``action_mask``           valid choices, where masks are logged
-``final_observation``     at the last step of an episode, where logged; null elsewhere
-========================  =======================================================================
-
-A scalar is a plain column; an array is a fixed-size binary column (`final_observation` a binary
-one), whose dtype and shape are in the metadata of the field.
+Columns are named as in the store: ``observation`` (or ``observation/<key>`` for a dict),
+``action``, ``log_prob``, ``reward``, ``done``, ``action_mask``, and per episode
+``final_observation``.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
-from .trajectories import Trajectories
-
-Arrays = dict[str, NDArray[Any]]
-_NEITHER, _ONE_MORE = 4, 8
+Columns = dict[str, NDArray[Any]]
+_NEITHER, _OVERLAP = 4, 8  # in ``done``: neither terminated nor truncated; one overlapping episode
 
 
-def to_batch(data: Trajectories) -> pa.RecordBatch:
-    """All steps of `data`, which must hold at least one episode."""
-    ends = np.cumsum(data.lengths) - 1
-    done = np.zeros(data.n_steps, dtype=np.int32)
-    how = data.terminated + 2 * data.truncated.astype(np.int32)
-    overlaps = 0 if data.overlaps is None else data.overlaps
-    done[ends] = np.where(how == 0, _NEITHER, how) + _ONE_MORE * overlaps
-    columns: Arrays = _named("observation", data.observations)
-    columns["action"] = data.actions
-    columns["log_prob"], columns["reward"] = data.log_probs, data.rewards
+def to_columns(fields: Mapping[str, Any]) -> tuple[Columns, Columns]:
+    """Columns per step and per episode, from the fields of `Trajectories`."""
+    lengths, truncated = fields["lengths"], fields["truncated"]
+    done = np.zeros(int(lengths.sum()), dtype=np.int32)
+    how = fields["terminated"] + 2 * truncated.astype(np.int32)
+    overlaps = 0 if fields["overlaps"] is None else fields["overlaps"]
+    done[np.cumsum(lengths) - 1] = np.where(how == 0, _NEITHER, how) + _OVERLAP * overlaps
+    columns = _named("observation", fields["observations"])
+    columns["action"] = fields["actions"]
+    columns["log_prob"], columns["reward"] = fields["log_probs"], fields["rewards"]
     columns["done"] = done
-    if data.action_masks is not None:
-        columns["action_mask"] = data.action_masks
-    fields, arrays = [], []
-    for name, values in columns.items():
-        array = _encode(values)
-        fields.append(_field(name, array.type, values))
-        arrays.append(array)
-    if data.final_observations is not None:
-        for name, values in _named("final_observation", data.final_observations).items():
-            array = _encode_sparse(values, ends, data.n_steps)
-            fields.append(_field(name, array.type, values))
-            arrays.append(array)
-    return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))
+    if fields["action_masks"] is not None:
+        columns["action_mask"] = fields["action_masks"]
+    if fields["final_observations"] is None:
+        return columns, {}
+    return columns, _named("final_observation", fields["final_observations"])
 
 
-def to_arrays(columns: pa.RecordBatch | pa.Table) -> Arrays:
-    """Decode the columns of a batch or table. Sparse columns come back with a row per episode."""
-    return {field.name: _decode(columns.column(i), field) for i, field in enumerate(columns.schema)}
+def from_columns(columns: Mapping[str, NDArray[Any]]) -> dict[str, Any]:
+    """Fields of `Trajectories`, without the metadata."""
+    ends = np.flatnonzero(columns["done"])
+    how = columns["done"][ends]
+    overlaps = how.astype(np.int64) // _OVERLAP
+    return {
+        "observations": _unnamed("observation", columns),
+        "actions": columns["action"],
+        "log_probs": columns["log_prob"],
+        "rewards": columns["reward"],
+        "lengths": np.diff(np.concatenate([[-1], ends])),
+        "terminated": (how & 1).astype(np.bool_),
+        "truncated": (how & 2).astype(np.bool_),
+        "action_masks": columns.get("action_mask"),
+        "final_observations": _unnamed("final_observation", columns),
+        "overlaps": overlaps if overlaps.any() else None,
+    }
 
 
-def to_trajectories(arrays: Arrays, metadata: Any) -> Trajectories:
-    """Episodes from decoded columns."""
-    ends = np.flatnonzero(arrays["done"])
-    how = arrays["done"][ends]
-    lengths = np.diff(np.concatenate([[-1], ends]))
-    overlaps = how.astype(np.int64) // _ONE_MORE
-    return Trajectories(
-        observations=_unnamed("observation", arrays),
-        actions=arrays["action"],
-        log_probs=arrays["log_prob"],
-        rewards=arrays["reward"],
-        lengths=lengths,
-        terminated=(how & 1).astype(np.bool_),
-        truncated=(how & 2).astype(np.bool_),
-        action_masks=arrays.get("action_mask"),
-        final_observations=_unnamed("final_observation", arrays),
-        overlaps=overlaps if overlaps.any() else None,
-        metadata=metadata,
-    )
-
-
-def field_kind(field: pa.Field) -> tuple[np.dtype[Any], tuple[int, ...]]:
-    """Dtype and shape of the entries of a column."""
-    text = field.metadata[b"shape"].decode()
-    shape = tuple(int(size) for size in text.split(",")) if text else ()
-    return np.dtype(field.metadata[b"dtype"].decode()), shape
-
-
-def _named(name: str, values: Any) -> Arrays:
+def _named(name: str, values: Any) -> Columns:
     if isinstance(values, dict):
         return {f"{name}/{key}": array for key, array in values.items()}
     return {name: values}
 
 
-def _unnamed(name: str, arrays: Arrays) -> Any:
-    if name in arrays:
-        return arrays[name]
+def _unnamed(name: str, columns: Mapping[str, NDArray[Any]]) -> Any:
+    if name in columns:
+        return columns[name]
     prefix = f"{name}/"
-    found = {key[len(prefix) :]: array for key, array in arrays.items() if key.startswith(prefix)}
-    return found or None
-
-
-def _field(name: str, kind: pa.DataType, values: NDArray[Any]) -> pa.Field:
-    shape = ",".join(map(str, values.shape[1:]))
-    return pa.field(name, kind, metadata={"dtype": values.dtype.str, "shape": shape})
-
-
-def _encode(values: NDArray[Any]) -> pa.Array:
-    values = np.ascontiguousarray(values)
-    if values.ndim == 1:
-        return pa.array(values.view(np.uint8) if values.dtype == np.bool_ else values)
-    width = values.itemsize * int(np.prod(values.shape[1:]))
-    buffer = pa.py_buffer(values.reshape(-1).view(np.uint8))
-    return pa.Array.from_buffers(pa.binary(width), len(values), [None, buffer])
-
-
-def _encode_sparse(values: NDArray[Any], at: NDArray[np.int64], n: int) -> pa.Array:
-    values = np.ascontiguousarray(values)
-    width = values.itemsize * int(np.prod(values.shape[1:]))
-    present = np.zeros(n, dtype=np.bool_)
-    present[at] = True
-    offsets = np.concatenate([[0], np.cumsum(present) * width]).astype(np.int64)
-    buffers = [
-        pa.py_buffer(np.packbits(present, bitorder="little")),
-        pa.py_buffer(offsets),
-        pa.py_buffer(values.reshape(-1).view(np.uint8)),
-    ]
-    return pa.Array.from_buffers(pa.large_binary(), n, buffers)
-
-
-def _decode(column: pa.Array | pa.ChunkedArray, field: pa.Field) -> NDArray[Any]:
-    if isinstance(column, pa.ChunkedArray):
-        parts = [_decode(chunk, field) for chunk in column.chunks]
-        return parts[0] if len(parts) == 1 else np.concatenate(parts)
-    dtype, shape = field_kind(field)
-    if pa.types.is_fixed_size_binary(column.type):
-        width = column.type.byte_width
-        raw = np.frombuffer(column.buffers()[1], np.uint8)
-        raw = raw[column.offset * width : (column.offset + len(column)) * width]
-        return np.asarray(raw.view(dtype).reshape(len(column), *shape))
-    if pa.types.is_large_binary(column.type):
-        _, offsets, raw_values = column.buffers()
-        cuts = np.frombuffer(offsets, np.int64)[column.offset : column.offset + len(column) + 1]
-        present = np.frombuffer(raw_values or b"", np.uint8)[cuts[0] : cuts[-1]]
-        return np.asarray(present.view(dtype).reshape(-1, *shape))
-    values = np.asarray(column.to_numpy(zero_copy_only=False))
-    return np.asarray(values.view(np.bool_) if dtype == np.bool_ else values.astype(dtype))
+    parts = {key[len(prefix) :]: array for key, array in columns.items() if key.startswith(prefix)}
+    return parts or None

@@ -1,35 +1,36 @@
-"""Logs gone through a chunk at a time: on disk, where memory does not grow with them, or in memory.
+"""Logs streamed in chunks: from disk, where memory does not grow with them, or from memory.
 
 A log is cut by its steps alone: the episodes that begin in steps ``[k b, (k+1) b)`` belong
-together, with a number b that depends on the size of a step only. What is computed block by block
-is therefore the same to the last bit wherever the log is and however many processes share the work.
+together, with a number b that depends on the size of a step only. Results computed block by block
+are therefore the same to the last bit, wherever the log is and however many processes work on it.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
 from ove_sb3._validation import check_integer
-from ove_sb3.errors import EmptyLogError, InvalidInputError
+from ove_sb3.errors import InvalidInputError, OveError
+from ove_sb3.store.columns import Arrays
+from ove_sb3.store.directory import list_sources
+from ove_sb3.store.reader import Columns, Source, cut_rows, join
 
-from .metadata import Metadata
+from .columns import from_columns
+from .metadata import Metadata, merge_dicts
 from .trajectories import Trajectories
-
-if TYPE_CHECKING:
-    from .reading import DiskPart, Source
 
 _MOST_STEPS = 1 << 18
 _MOST_BYTES = 1 << 26
 _FEWEST_STEPS = 1 << 12
 _BLOCKS_PER_CHUNK = 4
+_SMALLEST_BATCH, _LARGEST_BATCH = 1 << 10, 1 << 18  # rows that are decoded together
 
 
 class Part(Protocol):
@@ -40,12 +41,15 @@ class Part(Protocol):
 
 
 class Log(Protocol):
-    """Episodes that can be gone through part by part."""
+    """Episodes that can be streamed part by part."""
 
     metadata: Metadata
     n_steps: int
     block_steps: int
     chunk_steps: int
+
+    def __len__(self) -> int:
+        """Number of episodes."""
 
     def part(self, first: int, last: int) -> Part:
         """The episodes that begin from step `first` on and before step `last`."""
@@ -56,26 +60,120 @@ class Log(Protocol):
     def episode_end(self, step: int) -> int:
         """Index of the first step after the episode that a step belongs to."""
 
-    def place(self, step: int) -> str:
-        """Where a step of the log is found, in words; empty if there is nothing to say."""
+    def file_of(self, step: int) -> Path | None:
+        """File that holds a step of the log; None in memory."""
+
+
+class ChunkError(InvalidInputError):
+    """Invalid data in a part of a log that begins at step `first_step`.
+
+    Positions of its cause count from the beginning of that part.
+    """
+
+    def __init__(self, cause: OveError, first_step: int = 0) -> None:
+        super().__init__(cause.args[0])
+        self.cause, self.first_step = cause, first_step
+
+    def in_log(self, log: Log) -> OveError:
+        """The cause, with positions that count from the beginning of the log."""
+        cause, first = self.cause, self.first_step
+        episode = None if cause.episode is None else cause.episode + log.episodes_before(first)
+        row = None if cause.row is None else cause.row + first
+        path = None if episode is None and row is None else log.file_of(first)
+        return cause.at(episode=episode, step=cause.step, row=row, path=path)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return ChunkError, (self.cause, self.first_step)
+
+
+@dataclass(frozen=True)
+class DiskPart:
+    """The episodes of a log that begin from step `first` on and before step `last`.
+
+    Small, whatever the size of the log, so that it can be sent to another process.
+    """
+
+    sources: tuple[Source, ...]
+    columns: Columns
+    metadata: Metadata
+    first: int
+    last: int
+
+    def windows(self, width: int) -> Iterator[tuple[int, Trajectories]]:
+        """Runs of episodes, those that begin in the same `width` steps of the log together.
+
+        The runs depend on the lengths of the episodes alone, not on the files nor on the part.
+        About one run is held in memory. Comes with the index of each run's first step.
+        """
+        held: list[Arrays] = []
+        position = self.first
+        for start, arrays in self._batches(width):
+            while arrays["done"].size:
+                if not held:
+                    position = start
+                target = min((position // width + 1) * width, self.last)
+                begin = max(target - 1 - start, 0)
+                ends = np.flatnonzero(arrays["done"][begin:])
+                if not ends.size:
+                    held.append(arrays)
+                    break
+                cut = begin + int(ends[0]) + 1
+                held.append(cut_rows(arrays, slice(None, cut)))
+                yield position, self._episodes(held, position)
+                held, arrays, start = [], cut_rows(arrays, slice(cut, None)), start + cut
+                if start >= self.last:
+                    return
+        if held:
+            yield position, self._episodes(held, position)
+
+    def _batches(self, width: int) -> Iterator[tuple[int, Arrays]]:
+        """Rows from the first episode of the part on, with the index of their first step."""
+        batch = min(max(width, _SMALLEST_BATCH), _LARGEST_BATCH)
+        for source in self.sources:
+            # Whether an episode begins at step `first` is seen from the step before.
+            begin = max(self.first - 1 - source.first, 0)
+            within = source.first < self.first
+            start = source.first + begin
+            for arrays in source.rows(self.columns, begin, source.n_steps, batch):
+                if within:
+                    ends = np.flatnonzero(arrays["done"])
+                    skipped = int(ends[0]) + 1 if ends.size else arrays["done"].size
+                    within = not ends.size
+                    start += skipped
+                    arrays = cut_rows(arrays, slice(skipped, None))
+                    if start >= self.last:
+                        return
+                yield start, arrays
+                start += arrays["done"].size
+
+    def _episodes(self, held: Sequence[Arrays], first_step: int) -> Trajectories:
+        try:
+            return Trajectories(**from_columns(join(held)), metadata=self.metadata)
+        except InvalidInputError as error:
+            raise ChunkError(error, first_step) from error
+
+    def of(self, first: int, last: int) -> DiskPart:
+        """A part of this one."""
+        needed = tuple(s for s in self.sources if s.first < last and s.last > first)
+        return replace(self, sources=needed, first=first, last=last)
 
 
 def open_log(path: str | PathLike[str], *, chunk_steps: int | None = None) -> DiskLog:
-    """A log directory, read as it is gone through.
+    """Open a log directory for streaming.
 
     Parameters
     ----------
     path : path
         Directory written by a logging wrapper, `collect` or `Trajectories.save`; writers may
-        still be at work in it. What they write after this call is not part of the log.
+        still be adding to it. Episodes written after this call are not part of the log.
     chunk_steps : int, optional
-        About how many steps a chunk has: what `DiskLog.chunks` yields, and what `evaluate` gives
-        to a process at a time. It changes the memory and the time, never a result.
+        Approximate number of steps of a chunk, as `DiskLog.chunks` yields them and as `evaluate`
+        sends them to a process. It changes memory and time, never a result.
 
     Returns
     -------
     DiskLog
-        Goes wherever Trajectories go: `evaluate`, `compare`.
+        Accepted wherever Trajectories are: `evaluate`, `compare`.
 
     Examples
     --------
@@ -104,7 +202,7 @@ def open_log(path: str | PathLike[str], *, chunk_steps: int | None = None) -> Di
 
 
 def as_log(data: Trajectories | DiskLog | str | PathLike[str]) -> Log:
-    """Whatever holds a log, ready to be gone through."""
+    """Log from trajectories, an opened log or a path."""
     if isinstance(data, Trajectories):
         return MemoryLog(data)
     if isinstance(data, DiskLog):
@@ -135,14 +233,12 @@ class DiskLog:
     """
 
     def __init__(self, path: str | PathLike[str], *, chunk_steps: int | None = None) -> None:
-        from .opening import list_sources
-
         self.path = Path(path)
-        found = list_sources(self.path.absolute())
-        self._sources, self._columns, self.metadata = found.sources, found.columns, found.metadata
-        self._n_episodes = found.n_episodes
+        self._contents = contents = list_sources(self.path.absolute())
+        self._sources, self._columns = contents.sources, contents.columns
+        self.metadata = Metadata.from_dict(merge_dicts(contents.headers))
         self.n_steps = self._sources[-1].last
-        self.block_steps = steps_per_block(found.bytes_per_step)
+        self.block_steps = steps_per_block(contents.bytes_per_step)
         self.chunk_steps = _chunk_steps(chunk_steps, self.block_steps)
 
     def __len__(self) -> int:
@@ -152,7 +248,7 @@ class DiskLog:
     def _count(self) -> int:
         counts = (
             self._ends(source, source.n_steps) if known is None else known
-            for source, known in zip(self._sources, self._n_episodes, strict=True)
+            for source, known in zip(self._sources, self._contents.n_episodes, strict=True)
         )
         return sum(counts)
 
@@ -170,24 +266,18 @@ class DiskLog:
 
         About one chunk is in memory at a time. Final observations are left out, see `load`.
         """
-        from .reading import ChunkError
-
         try:
             for _, chunk in self.part(0, self.n_steps).windows(self.chunk_steps):
                 yield chunk
         except ChunkError as error:
-            raise located(error, self) from error
+            raise error.in_log(self) from error
 
     def load(self) -> Trajectories:
         """All of it, in memory."""
-        from .opening import read_all
-
-        return read_all(self.path, self._sources, self.metadata)
+        return Trajectories.from_contents(self._contents)
 
     def part(self, first: int, last: int) -> DiskPart:
         """The episodes that begin from step `first` on and before step `last`."""
-        from .reading import DiskPart
-
         whole = DiskPart(self._sources, self._columns, self.metadata, 0, self.n_steps)
         return whole.of(first, last)
 
@@ -210,10 +300,9 @@ class DiskLog:
             step += arrays["done"].size
         return step
 
-    def place(self, step: int) -> str:
-        """The file a step of the log is in, and its row there."""
-        source = next(source for source in self._sources if step < source.last)
-        return f"in {source.file}, row {step - source.first}"
+    def file_of(self, step: int) -> Path:
+        """File that holds a step of the log."""
+        return next(source for source in self._sources if step < source.last).file
 
     def _ends(self, source: Source, end: int) -> int:
         done = {"done": self._columns["done"]}
@@ -222,13 +311,16 @@ class DiskLog:
 
 
 class MemoryLog:
-    """Trajectories, gone through in views of some episodes each."""
+    """Trajectories in memory, streamed as views."""
 
     def __init__(self, data: Trajectories, *, chunk_steps: int | None = None) -> None:
         self.data, self.metadata, self.n_steps = data, data.metadata, data.n_steps
         self._starts = data.starts
         self.block_steps = steps_per_block(_bytes_per_step(data))
         self.chunk_steps = _chunk_steps(chunk_steps, self.block_steps)
+
+    def __len__(self) -> int:
+        return len(self.data)
 
     def part(self, first: int, last: int) -> MemoryPart:
         """The episodes that begin from step `first` on and before step `last`, no copy."""
@@ -245,10 +337,9 @@ class MemoryLog:
         following = int(np.searchsorted(self._starts, step, side="right"))
         return int(self._starts[following]) if following < self._starts.size else self.n_steps
 
-    def place(self, step: int) -> str:
-        """Nothing to say: episodes are found by their number."""
+    def file_of(self, step: int) -> None:
+        """None: there is no file."""
         del step
-        return ""
 
 
 @dataclass(frozen=True)
@@ -272,30 +363,6 @@ class MemoryPart:
 def steps_per_block(bytes_per_step: float) -> int:
     """Number of steps that is quick to work on and small in memory."""
     return int(min(_MOST_STEPS, max(_FEWEST_STEPS, _MOST_BYTES / max(bytes_per_step, 1.0))))
-
-
-def located(error: Any, log: Log) -> InvalidInputError:
-    """The error with episodes and steps numbered in the whole log, and the file they are in."""
-    first_step, before = error.first_step, log.episodes_before(error.first_step)
-    message, n_places = re.subn(
-        r"\b(E|e)pisode (\d+)", lambda m: f"{m[1]}pisode {int(m[2]) + before}", error.message
-    )
-    if not n_places:
-        message, n_places = re.subn(
-            r"\brow (\d+)", lambda m: f"step {int(m[1]) + first_step} of the log", message
-        )
-    where = log.place(first_step)
-    if n_places and where:
-        message = f"{message} (In the part of the log that begins with episode {before}, {where}.)"
-    return InvalidInputError(message)
-
-
-def empty(directory: Path) -> EmptyLogError:
-    """What to say of a directory without episodes."""
-    return EmptyLogError(
-        f"`{directory}` must hold at least one complete episode, got none. Episodes are written "
-        "when `flush_every` of them are complete, or when the logger is closed."
-    )
 
 
 def _chunk_steps(chunk_steps: int | None, block_steps: int) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
@@ -39,8 +40,8 @@ class Metadata:
     behavior : str or None
         Name of the behavior policy's class.
     fingerprint : str or None
-        Digest of everything the behavior's law depends on. A candidate with the same digest is the
-        behavior itself.
+        Digest of everything the behavior's action distribution depends on. A candidate with the
+        same digest is the behavior itself.
     """
 
     env_id: str | None = None
@@ -71,7 +72,7 @@ class Metadata:
         object.__setattr__(self, "unfinished", counts)
 
     @property
-    def unfinished_share(self) -> float:
+    def incomplete_fraction(self) -> float:
         """Fraction of the episodes that may have begun without being logged."""
         missing = sum(missing for missing, _ in self.unfinished.values())
         logged = sum(logged for _, logged in self.unfinished.values())
@@ -109,6 +110,12 @@ def merge(parts: Sequence[Metadata]) -> Metadata:
     agreed["adaptive"] = any(part.adaptive for part in parts)
     agreed["unfinished"] = _merge_unfinished(parts)
     return Metadata(**agreed)
+
+
+def merge_dicts(parts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Joint metadata of several files, as plain values."""
+    texts = {json.dumps(part, sort_keys=True) for part in parts}
+    return merge([Metadata.from_dict(json.loads(text)) for text in sorted(texts)]).to_dict()
 
 
 def _merge_unfinished(parts: Sequence[Metadata]) -> dict[str, tuple[int, int]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from os import PathLike
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,16 +17,20 @@ from ove_sb3._validation import (
     as_counts,
     as_float_vector,
     as_generator,
+    bad_step,
     check_real,
 )
-from ove_sb3.errors import InvalidInputError
+from ove_sb3.errors import PLACE, InvalidInputError
 
-from .metadata import Metadata, merge
+from .columns import from_columns, to_columns
+from .metadata import Metadata, merge, merge_dicts
+from .table import step_frame
 
 if TYPE_CHECKING:
     import pandas as pd
+    import pyarrow as pa
 
-    from .log import DiskLog
+    from ove_sb3.store.directory import Contents
 
 Observations = NDArray[Any] | dict[str, NDArray[Any]]
 DISCRETE_KINDS = ("Discrete", "MultiDiscrete", "MultiBinary")
@@ -40,7 +45,7 @@ class Trajectories:
     Attributes
     ----------
     observations : ndarray, (n_steps, ...), or dict of such
-        What the policy saw before acting, as the environment gave it (not normalised).
+        Observations before each action, as the environment returned them (not normalized).
     actions : ndarray, (n_steps, ...)
         Actions as executed, in the units of the environment.
     log_probs : ndarray of float64, (n_steps,)
@@ -104,29 +109,29 @@ class Trajectories:
             bad |= self.log_probs > 1e-6  # rounding of a probability of 1
         if bad.any():
             rule = "finite and at most 0 for discrete actions" if at_most_0 else "finite"
-            raise InvalidInputError(
-                f"`log_probs` must be {rule}, got {self._place(self.log_probs, bad)}. If these are "
-                "probabilities, pass np.log(p); an action that was taken has a positive one."
+            raise bad_step(
+                f"`log_probs` must be {rule}",
+                self.log_probs,
+                bad,
+                self.lengths,
+                "If these are probabilities, pass np.log(p); an action that was taken has a "
+                "positive one.",
             )
         if (bad := ~np.isfinite(self.rewards)).any():
-            raise InvalidInputError(
-                f"`rewards` must be finite, got {self._place(self.rewards, bad)}. Drop or repair "
-                "the broken episodes."
+            raise bad_step(
+                "`rewards` must be finite",
+                self.rewards,
+                bad,
+                self.lengths,
+                "Drop or repair the broken episodes.",
             )
         horizon = self.metadata.horizon
         if horizon is not None and self.lengths.size and int(self.lengths.max()) > horizon:
             raise InvalidInputError(
                 f"`lengths` must be at most the horizon {horizon}, got {self.lengths.max()} at "
-                f"episode {self.lengths.argmax()}. Pass the environment's max_episode_steps."
+                f"{PLACE}. Pass the environment's max_episode_steps.",
+                episode=int(self.lengths.argmax()),
             )
-
-    def _place(self, values: FloatArray, bad: NDArray[np.bool_]) -> str:
-        places = np.flatnonzero(bad)
-        episode = int(np.searchsorted(self.starts, places[0], side="right")) - 1
-        return (
-            f"{values[places[0]]} at episode {episode}, step {places[0] - self.starts[episode]} "
-            f"({places.size} of {values.size} entries)"
-        )
 
     @classmethod
     def from_arrays(
@@ -268,31 +273,51 @@ class Trajectories:
         joined = {name: _concatenate([getattr(part, name) for part in parts]) for name in _ARRAYS}
         return cls(**joined, metadata=merge([part.metadata for part in parts]))
 
+    def to_batch(self) -> pa.RecordBatch:
+        """All steps as Arrow columns; there must be at least one episode."""
+        from ove_sb3.store.columns import to_batch
+
+        return to_batch(*to_columns({name: getattr(self, name) for name in _ARRAYS}))
+
     def save(self, path: str | PathLike[str], *, overwrite: bool = False) -> None:
         """Write to the directory `path` as Parquet; `load` reads it back."""
-        from .storage import save
+        if not len(self):
+            raise InvalidInputError("`data` must hold at least one episode to be saved, got 0.")
+        from ove_sb3.store.writer import write_log
 
-        save(self, path, overwrite=overwrite)
+        metadata = self.metadata.to_dict()
+        write_log(self.to_batch(), metadata, Path(path), overwrite=overwrite)
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> Trajectories:
         """Read a directory written by `save` or by a logging wrapper, even one that was killed."""
-        from .storage import load
+        from ove_sb3.store.directory import list_sources
 
-        return load(path)
+        return cls.from_contents(list_sources(Path(path).absolute()))
 
     @classmethod
-    def open(cls, path: str | PathLike[str], *, chunk_steps: int | None = None) -> DiskLog:
-        """The same directory, read as it is gone through: see `open_log`."""
-        from .log import open_log
+    def from_contents(cls, contents: Contents) -> Trajectories:
+        """All episodes of an opened directory, in memory."""
+        from ove_sb3.store.directory import read_all
 
-        return open_log(path, chunk_steps=chunk_steps)
+        metadata = Metadata.from_dict(merge_dicts(contents.headers))
+        return cls(**from_columns(read_all(contents.sources)), metadata=metadata)
 
     def to_pandas(self) -> pd.DataFrame:
-        """One row per step, see `ove_sb3.data.interchange`."""
-        from .interchange import to_pandas
+        """One row per step, indexed by episode and step.
 
-        return to_pandas(self)
+        Vectors are spread over columns ``observation_0``, ``observation_1``, ...; arrays of more
+        dimensions are flattened first.
+        """
+        columns, _ = to_columns({name: getattr(self, name) for name in _ARRAYS})
+        del columns["done"]
+        last = np.zeros(self.n_steps, dtype=np.bool_)
+        last[np.cumsum(self.lengths) - 1] = True
+        for name in ("terminated", "truncated"):
+            columns[name] = last & np.repeat(getattr(self, name), self.lengths)
+        if "action_mask" in columns:
+            columns["action_mask"] = columns.pop("action_mask")
+        return step_frame(columns, self.lengths)
 
     def __repr__(self) -> str:
         env = f" of {self.metadata.env_id}" if self.metadata.env_id else ""
@@ -353,8 +378,9 @@ def _check_lengths(values: object, n_steps: int) -> IntArray:
     lengths = np.ascontiguousarray(lengths, dtype=np.int64)
     if (short := np.flatnonzero(lengths < 1)).size:
         raise InvalidInputError(
-            f"`lengths` must be at least 1, got {lengths[short[0]]} at episode {short[0]}. Drop "
-            "empty episodes."
+            f"`lengths` must be at least 1, got {lengths[short[0]]} at {PLACE}. Drop empty "
+            "episodes.",
+            episode=int(short[0]),
         )
     if int(lengths.sum()) != n_steps:
         raise InvalidInputError(

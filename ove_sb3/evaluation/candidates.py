@@ -1,4 +1,4 @@
-"""What may be passed as a candidate, and how the logged actions are scored under it."""
+"""Candidates: models, policies or arrays, and how they score the logged actions."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from ove_sb3._validation import FloatArray
+from ove_sb3.core.statistics import StepScores
 from ove_sb3.data.metadata import Metadata
 from ove_sb3.data.trajectories import DISCRETE_KINDS, Trajectories
 from ove_sb3.errors import InvalidInputError
@@ -23,10 +24,10 @@ class Candidate(Protocol):
 
     @property
     def label(self) -> str:
-        """What it is, in a word."""
+        """Display name."""
 
-    def score(self, chunk: Trajectories, first_step: int) -> FloatArray:
-        """The log pi(a|s) of every step of the chunk, which begins at `first_step` of the log."""
+    def score(self, chunk: Trajectories, first_step: int) -> StepScores:
+        """Scores of every step of the chunk, which begins at `first_step` of the log."""
 
 
 @dataclass(frozen=True)
@@ -39,39 +40,55 @@ class KnownLogProbs:
 
     def part(self, first: int, last: int) -> KnownLogProbs:
         """The entries of the steps from `first` to `last`."""
-        return KnownLogProbs(self.log_probs[first:last], first)
+        return KnownLogProbs(self.log_probs[first:last], first, self.label)
 
-    def score(self, chunk: Trajectories, first_step: int) -> FloatArray:
-        """The entries themselves."""
+    def score(self, chunk: Trajectories, first_step: int) -> StepScores:
+        """Log-ratios of the given log-probabilities."""
         begin = first_step - self.first_step
-        return self.log_probs[begin : begin + chunk.n_steps]
+        return StepScores(self.log_probs[begin : begin + chunk.n_steps] - chunk.log_probs)
+
+
+@dataclass(frozen=True)
+class LoggedBehavior:
+    """The behavior itself: all ratios are 1."""
+
+    label: str = "the behavior"
+
+    def score(self, chunk: Trajectories, first_step: int) -> StepScores:
+        """Log-ratios of 0."""
+        del first_step
+        return StepScores(np.zeros(chunk.n_steps))
 
 
 @dataclass(frozen=True)
 class PolicyCandidate:
-    """A model or policy, asked for its law."""
+    """A model or policy whose action distribution is known."""
 
-    law: Any
+    policy: Any
     deterministic: bool
     label: str
     name: str = "candidate"
 
-    def score(self, chunk: Trajectories, first_step: int) -> FloatArray:
-        """One forward pass over the chunk, in batches.
+    def score(self, chunk: Trajectories, first_step: int) -> StepScores:
+        """Log-ratios from one forward pass over the chunk, in batches.
 
         In one thread: several split a matrix product in ways that can change its last bits.
         """
         import torch
 
-        from ove_sb3.sb3.log_prob import log_prob
+        from ove_sb3.policies.log_prob import log_prob
 
         del first_step
         n_threads = torch.get_num_threads()
         torch.set_num_threads(1)
         try:
-            return log_prob(self.law, chunk, deterministic=self.deterministic)
+            log_probs = log_prob(self.policy, chunk, deterministic=self.deterministic)
+            return StepScores(log_probs - chunk.log_probs)
         except InvalidInputError as error:
-            raise InvalidInputError(f"`{self.name}` does not fit the log: {error}") from error
+            message = f"`{self.name}` does not fit the log: {error.args[0]}"
+            raise InvalidInputError(
+                message, episode=error.episode, step=error.step, row=error.row
+            ) from error
         finally:
             torch.set_num_threads(n_threads)
 
@@ -85,29 +102,36 @@ def as_candidate(
     vec_normalize: Any,
     deterministic: bool,
     name: str = "candidate",
+    label: str | None = None,
 ) -> Candidate:
-    """Make sense of what the caller passed as `name`."""
+    """Candidate from what the caller passed as `name`; it is shown as `label`."""
     if not isinstance(deterministic, (bool, np.bool_)):
         raise InvalidInputError(f"`deterministic` must be True or False, got {deterministic!r}.")
     if isinstance(candidate, (np.ndarray, list, tuple)):
-        return KnownLogProbs(_check_log_probs(candidate, metadata, n_steps, name))
+        log_probs = _check_log_probs(candidate, metadata, n_steps, name)
+        return KnownLogProbs(log_probs, label=label or "the candidate")
     if candidate is None or isinstance(candidate, (bool, int, float)):
         raise InvalidInputError(
             f"`{name}` must be a model, a policy, the path of a saved model, or an array of "
             f"log-probabilities, got {candidate!r}."
         )
-    label = type(candidate).__name__
+    label = label or _default_label(candidate, model_class)
     if isinstance(candidate, (str, PathLike)):
-        label = f"{Path(candidate).name} ({getattr(model_class, '__name__', model_class)})"
         candidate = load_model(candidate, model_class, name)
     elif model_class is not None:
         raise InvalidInputError(
             f"`model_class` must be None unless `{name}` is a path, got {model_class!r}."
         )
-    from ove_sb3.sb3.dispatch import law_of
+    from ove_sb3.policies.dispatch import as_policy
 
-    law = law_of(candidate, vec_normalize=load_normalizer(vec_normalize))
-    return PolicyCandidate(law, bool(deterministic), label, name)
+    policy = as_policy(candidate, vec_normalize=load_normalizer(vec_normalize))
+    return PolicyCandidate(policy, bool(deterministic), label, name)
+
+
+def _default_label(candidate: Any, model_class: Any) -> str:
+    if isinstance(candidate, (str, PathLike)):
+        return f"{Path(candidate).name} ({getattr(model_class, '__name__', model_class)})"
+    return type(candidate).__name__
 
 
 def load_model(path: str | PathLike[str], model_class: Any, name: str = "candidate") -> Any:

@@ -1,41 +1,45 @@
 """From a log and candidates to the statistics per trajectory, in one pass over the log.
 
-The log is taken in blocks that depend on the log alone (see `ove_sb3.data.log`), each scored and
-reduced by itself, and the blocks are joined in order: the result is the same to the last bit for
-a log on disk and in memory, and for any number of processes or machines of one kind.
+The log is processed in blocks that depend on the log alone (see `ove_sb3.data.log`). Each is scored
+and reduced by itself, and the blocks are joined in order. So the result is the same to the last bit
+for a log on disk and in memory, and for any number of processes or machines of one kind.
 """
 
 from __future__ import annotations
 
 import math
-import re
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Any
 
-from ove_sb3 import parallel
+from ove_sb3 import _parallel as parallel
 from ove_sb3._progress import progress_bar
 from ove_sb3._validation import check_integer
-from ove_sb3.core.statistics import TrajectoryStatistics, shard_statistics
+from ove_sb3.core.statistics import (
+    Column,
+    StepScores,
+    TrajectoryStatistics,
+    shard_statistics,
+)
 from ove_sb3.data.completeness import check_complete
-from ove_sb3.data.log import Log, Part, located
-from ove_sb3.data.reading import ChunkError
+from ove_sb3.data.log import ChunkError, Log, Part
 from ove_sb3.data.trajectories import Trajectories
-from ove_sb3.errors import InvalidInputError, OveError, SupportWarning
+from ove_sb3.errors import InvalidInputError, OveError, UncoveredActionWarning
 
 from .candidates import Candidate, KnownLogProbs
 
 
 @dataclass(frozen=True)
 class Job:
-    """What all tasks share, sent once to every worker."""
+    """Data shared by all tasks, sent once to every worker."""
 
     candidates: list[Candidate | None]  # None: sent with the task
     gamma: float
     horizon: int | None
     block_steps: int
+    columns: tuple[Column, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -48,18 +52,18 @@ class Task:
 
 @dataclass(frozen=True)
 class Block:
-    """What is left of a block of the log.
+    """Per-candidate statistics of one block of the log.
 
     Attributes
     ----------
     stats : list of TrajectoryStatistics
         For every candidate.
-    doubts : list of str or None
-        For every candidate, why the block seems not to cover it.
+    warnings : list of UncoveredActionWarning or None
+        For every candidate, set if the block seems not to cover it.
     """
 
     stats: list[TrajectoryStatistics]
-    doubts: list[str | None]
+    warnings: list[UncoveredActionWarning | None]
 
 
 def reduce_log(
@@ -68,36 +72,37 @@ def reduce_log(
     *,
     gamma: float,
     horizon: int | None,
+    columns: Sequence[Column] = (),
     n_jobs: int = 1,
     scheduler: Any = None,
     progress: bool = False,
 ) -> list[TrajectoryStatistics]:
-    """Statistics of every candidate.
+    """Statistics of every candidate, in one pass over the log.
 
-    The log is gone through once; what is kept is a few numbers per trajectory.
+    Only a few numbers per trajectory are kept in memory.
     """
     n_jobs = check_integer(n_jobs, "n_jobs", 1)
     totals = [Total() for _ in candidates]
-    doubts: list[list[str | None]] = []
+    uncovered: list[list[UncoveredActionWarning | None]] = []
     bar = progress_bar(progress, total=log.n_steps, unit="step", scale=True)
     try:
-        for block in _blocks(log, candidates, gamma, horizon, n_jobs, scheduler):
+        for block in _blocks(log, candidates, gamma, horizon, tuple(columns), n_jobs, scheduler):
             for total, stats in zip(totals, block.stats, strict=True):
                 total.add(stats)
-            doubts.append(block.doubts)
+            uncovered.append(block.warnings)
             bar.update(block.stats[0].n_steps)
     except ChunkError as error:
-        raise located(error, log) from error
+        raise error.in_log(log) from error
     finally:
         bar.close()
-    found = [total.join() for total in totals]
-    if found[0].n_steps != log.n_steps:
-        raise RuntimeError(f"{found[0].n_steps} of {log.n_steps} steps were counted")
-    if len(found[0]) < 2:
-        raise _too_few(len(found[0]))
-    for of_candidate in zip(*doubts, strict=True):
-        _warn_if_uncovered(of_candidate, log.n_steps)
-    return found
+    joined = [total.join() for total in totals]
+    if joined[0].n_steps != log.n_steps:
+        raise RuntimeError(f"{joined[0].n_steps} of {log.n_steps} steps were counted")
+    if len(joined[0]) < 2:
+        raise _too_few(len(joined[0]))
+    for of_blocks in zip(*uncovered, strict=True):
+        _warn_if_uncovered(of_blocks, log.n_steps)
+    return joined
 
 
 def _blocks(
@@ -105,6 +110,7 @@ def _blocks(
     candidates: Sequence[Candidate],
     gamma: float,
     horizon: int | None,
+    columns: tuple[Column, ...],
     n_jobs: int,
     scheduler: Any,
 ) -> Iterator[Block]:
@@ -112,7 +118,7 @@ def _blocks(
     if not log.n_steps:
         raise _too_few(0)
     sent = [None if isinstance(each, KnownLogProbs) else each for each in candidates]
-    job = Job(sent, gamma, horizon, log.block_steps)
+    job = Job(sent, gamma, horizon, log.block_steps, columns)
     if parallel.is_local(n_jobs, scheduler):
         # In one go: no file is opened twice.
         yield from reduce_blocks(tasks.whole, job)
@@ -120,10 +126,10 @@ def _blocks(
     with closing(
         parallel.run(reduce_task, tasks, shared=job, n_jobs=n_jobs, scheduler=scheduler)
     ) as results:
-        for found in results:
-            if isinstance(found, OveError):
-                raise found
-            yield from found
+        for blocks in results:
+            if isinstance(blocks, OveError):
+                raise blocks
+            yield from blocks
 
 
 class _Tasks:
@@ -173,42 +179,45 @@ def reduce_blocks(task: Task, job: Job) -> Iterator[Block]:
             check_complete(chunk, job.horizon)
             for k, sent in enumerate(job.candidates):
                 candidate = task.known[k] if sent is None else sent
-                log_probs, doubt = _score(candidate, chunk, first_step)
+                scores, warning = _score(candidate, chunk, first_step)
                 stats = shard_statistics(
-                    log_probs - chunk.log_probs,
+                    scores,
                     chunk.rewards,
                     chunk.lengths,
                     gamma=job.gamma,
                     horizon=job.horizon,
                     overlaps=chunk.overlaps,
+                    columns=job.columns,
                 )
                 block.stats.append(stats)
-                block.doubts.append(doubt)
+                block.warnings.append(warning)
         except InvalidInputError as error:
-            raise ChunkError(str(error), first_step) from error
+            raise ChunkError(error, first_step) from error
         yield block
 
 
-def _score(candidate: Candidate, chunk: Trajectories, first_step: int) -> tuple[Any, str | None]:
-    """The log-probabilities, and why the chunk seems not to cover the candidate."""
-    doubt = None
+def _score(
+    candidate: Candidate, chunk: Trajectories, first_step: int
+) -> tuple[StepScores, UncoveredActionWarning | None]:
+    """Scores of the chunk, and a warning if it seems not to cover the candidate."""
+    warning = None
     with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", SupportWarning)
-        log_probs = candidate.score(chunk, first_step)
-    for each in caught:
-        if issubclass(each.category, SupportWarning):
-            doubt = str(each.message)
+        warnings.simplefilter("always", UncoveredActionWarning)
+        scores = candidate.score(chunk, first_step)
+    for entry in caught:
+        if isinstance(entry.message, UncoveredActionWarning):
+            warning = entry.message
         else:
-            warnings.warn_explicit(each.message, each.category, each.filename, each.lineno)
-    return log_probs, doubt
+            warnings.warn_explicit(entry.message, entry.category, entry.filename, entry.lineno)
+    return scores, warning
 
 
-def _warn_if_uncovered(doubts: Sequence[str | None], n_steps: int) -> None:
-    """Warn about what is seen nowhere in the log; its last block may be too short to tell."""
-    sure = doubts[:-1] or doubts
-    if all(doubt is not None for doubt in sure):
-        text = re.sub(r"\d+ logged steps", f"{n_steps} logged steps", str(sure[0]))
-        warnings.warn(text, SupportWarning, stacklevel=4)
+def _warn_if_uncovered(of_blocks: Sequence[UncoveredActionWarning | None], n_steps: int) -> None:
+    """Warn about actions seen nowhere in the log; its last block may be too short to tell."""
+    sure = of_blocks[:-1] or of_blocks
+    first = sure[0]
+    if first is not None and None not in sure:
+        warnings.warn(first.in_steps(n_steps), stacklevel=5)
 
 
 @dataclass

@@ -1,160 +1,292 @@
-"""What `evaluate` returns."""
+"""The result of an evaluation."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
-from ove_sb3._validation import check_real
+from ove_sb3._versions import library_versions
 from ove_sb3.core.diagnostics import Diagnostics
-from ove_sb3.core.results import Interval
+from ove_sb3.core.inference import compute_interval
+from ove_sb3.core.interval import Interval
+from ove_sb3.core.quantities import Quantity, as_quantity
 from ove_sb3.core.statistics import TrajectoryStatistics
 from ove_sb3.errors import InvalidInputError
+from ove_sb3.report.numbers import bounds, count, label, number, percent
+from ove_sb3.report.table import Table
 
-from .settings import Settings
-from .text import bounds, count, number, percent, table
+from .advice import convergence_rate, episodes_for
+from .plan import Plan
+from .requirements import (
+    Requirement,
+    Verdict,
+    contradiction,
+    decide,
+    parse_requirements,
+)
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+
+
+@dataclass(frozen=True)
+class QuantityResult:
+    """Estimate and intervals of one quantity of the return.
+
+    Attributes
+    ----------
+    quantity : Quantity
+    estimate : float
+        Point estimate; unbiased estimates of a variance can be negative.
+    estimator : str
+        Name of the estimator.
+    interval : Interval
+        Main interval; `Interval.guaranteed` says whether it is proven.
+    approximate : Interval or None
+        Approximate interval; None where it does not apply.
+    behavior : float
+        Value for the logged returns themselves.
+    """
+
+    quantity: Quantity
+    estimate: float
+    estimator: str
+    interval: Interval
+    approximate: Interval | None
+    behavior: float
+
+    @property
+    def intervals(self) -> tuple[Interval, ...]:
+        """The main interval, then the approximate one if there is one."""
+        return (self.interval,) if self.approximate is None else (self.interval, self.approximate)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain Python values, ready for JSON; NaN becomes None."""
+        return {
+            "estimate": self.estimate if math.isfinite(self.estimate) else None,
+            "estimator": self.estimator,
+            "interval": self.interval.to_dict(),
+            "approximate": None if self.approximate is None else self.approximate.to_dict(),
+            "behavior": self.behavior,
+        }
 
 
 @dataclass(frozen=True, eq=False)
 class Evaluation:
-    """The candidate's return as the log tells it, how sure that is, and why.
+    """Estimates and intervals of the return a candidate would get.
 
     Attributes
     ----------
-    mean, variance : float
-        Estimates for the return under the candidate. The variance estimate is unbiased and can
-        therefore be negative.
-    intervals, mean_intervals, std_intervals : dict of str to Interval
-        For the variance, the mean and the standard deviation: ``"guaranteed"``, which holds with
-        the stated probability at this number of episodes under its assumptions, and
-        ``"bootstrap"``, which is approximate; the latter is left out where it does not apply.
-    behavior_mean, behavior_variance : float
-        Of the logged returns themselves.
+    quantities : dict of str to QuantityResult
+        By short name; also ``evaluation["variance"]``.
     episodes_to_halve : int or None
-        About how many episodes in all would halve the guaranteed interval for the variance; None
-        if the data do not tell.
+        About how many episodes in all would halve the main interval for the variance; None if
+        unknown.
     diagnostics : Diagnostics
     warnings : tuple of str
-        What to worry about, in plain words.
-    mean_estimator, variance_estimator : str
+        Problems found, in plain words.
+    advice : tuple of str
+        What would make the intervals narrower.
     candidate, behavior, env_id : str or None
-        What was judged, what logged, and where.
-    settings : Settings
-        Everything else the result depends on, the seed included.
-    versions : dict of str to str
-    stats : TrajectoryStatistics
-        The numbers per trajectory that all of the above was computed from.
+        Names of the candidate, of the policy that logged, and of the environment.
+    plan : Plan
+        All options the result depends on, the seed included.
+    stats : TrajectoryStatistics or None
+        The statistics behind the result; None if they could not be computed.
+    n_trajectories, n_steps : int
+        Size of the log.
     """
 
-    mean: float
-    variance: float
-    intervals: dict[str, Interval]
-    mean_intervals: dict[str, Interval]
-    std_intervals: dict[str, Interval]
-    behavior_mean: float
-    behavior_variance: float
+    quantities: Mapping[str, QuantityResult]
     episodes_to_halve: int | None
     diagnostics: Diagnostics
     warnings: tuple[str, ...]
-    mean_estimator: str
-    variance_estimator: str
+    advice: tuple[str, ...]
     candidate: str
     behavior: str | None
     env_id: str | None
-    settings: Settings
-    versions: dict[str, str]
-    stats: TrajectoryStatistics = field(repr=False)
+    plan: Plan = field(repr=False)
+    stats: TrajectoryStatistics | None = field(repr=False)
+    n_trajectories: int
+    n_steps: int
+
+    def __getitem__(self, quantity: str | Quantity) -> QuantityResult:
+        """Result of a quantity, by itself or its short name."""
+        name = as_quantity(quantity).name
+        if name not in self.quantities:
+            known = ", ".join(map(repr, self.quantities))
+            raise InvalidInputError(
+                f"`quantity` must be one that was evaluated, {known}, got {name!r}. Pass "
+                f"quantities=[..., {name!r}]."
+            )
+        return self.quantities[name]
+
+    @property
+    def mean(self) -> float:
+        """Estimate of the mean."""
+        return self["mean"].estimate
+
+    @property
+    def variance(self) -> float:
+        """Estimate of the variance; it is unbiased and can therefore be negative."""
+        return self["variance"].estimate
 
     @property
     def std(self) -> float:
-        """Square root of the variance estimate, 0 if that is negative."""
-        return math.sqrt(max(self.variance, 0.0))
+        """Estimate of the standard deviation."""
+        return self["std"].estimate
 
     @property
-    def behavior_std(self) -> float:
-        """Standard deviation of the logged returns."""
-        return math.sqrt(self.behavior_variance)
+    def guaranteed(self) -> bool:
+        """Whether the main intervals of all quantities are guaranteed."""
+        return all(result.interval.guaranteed for result in self.quantities.values())
 
     @property
-    def n_trajectories(self) -> int:
-        """Number of logged episodes."""
-        return len(self.stats)
+    def interval_delta(self) -> float:
+        """Probability of a miss of each interval."""
+        return self.plan.interval_delta
 
-    def satisfies(
-        self, *, max_variance: float | None = None, min_mean: float | None = None
-    ) -> bool:
-        """Whether the guaranteed bounds prove these requirements.
+    @property
+    def joint_delta(self) -> float | None:
+        """Probability that any interval misses; None if they do not hold together."""
+        return self.plan.budget.candidate_delta if self.plan.budget.simultaneous else None
 
-        A candidate that breaks one of them passes with probability at most `delta`, also when both
-        are asked for: it would have to slip through the one it breaks.
+    # --- requirements
 
-        Parameters
-        ----------
-        max_variance : float, optional
-            The upper bound of the variance must not exceed it.
-        min_mean : float, optional
-            The lower bound of the mean must not be below it.
+    def check(self, requirement: str | Requirement) -> Verdict:
+        """Decide whether a requirement such as ``"variance <= 80"`` is proven.
+
+        A false requirement is called proven with probability at most delta, and a true one refuted
+        with probability at most delta.
         """
-        if max_variance is None and min_mean is None:
-            raise InvalidInputError(
-                "`max_variance` or `min_mean` must be given, got neither. State what the candidate "
-                "must satisfy."
-            )
-        passed = True
-        if max_variance is not None:
-            limit = check_real(max_variance, "max_variance", 0.0, math.inf)
-            bound = self.intervals["guaranteed"]
-            passed &= bound.guaranteed and bound.upper <= limit
-        if min_mean is not None:
-            limit = check_real(min_mean, "min_mean", -math.inf, math.inf)
-            bound = self.mean_intervals["guaranteed"]
-            passed &= bound.guaranteed and bound.lower >= limit
-        return passed
+        return self.check_all(requirement)[0]
 
-    @property
-    def rows(self) -> list[tuple[str, float, dict[str, Interval], float]]:
-        """Name, estimate, intervals and the behavior's value of the three quantities."""
-        return [
-            ("mean", self.mean, self.mean_intervals, self.behavior_mean),
-            ("variance", self.variance, self.intervals, self.behavior_variance),
-            ("standard deviation", self.std, self.std_intervals, self.behavior_std),
-        ]
+    def check_all(self, *requirements: str | Requirement) -> tuple[Verdict, ...]:
+        """Decide several requirements together.
+
+        If not all of them hold, all are called proven with probability at most delta. Any true one
+        is called refuted with probability at most delta.
+        """
+        parsed = parse_requirements(requirements)
+        if not parsed:
+            raise InvalidInputError(
+                'at least one requirement must be given, got none. Write for example "variance <= '
+                '80".'
+            )
+        return tuple(self._decide(requirement, len(parsed)) for requirement in parsed)
+
+    def satisfies(self, *requirements: str | Requirement) -> bool:
+        """Whether all requirements are proven, see `check_all`."""
+        return all(verdict.proven for verdict in self.check_all(*requirements))
+
+    def _decide(self, requirement: Requirement, n_requirements: int) -> Verdict:
+        reported = self.quantities.get(requirement.quantity.name)
+        if reported is not None and not reported.interval.consistent:
+            interval = reported.interval
+            reason = contradiction(interval.lower, interval.upper)
+            return Verdict(str(requirement), "undecided", reason)
+        if self.stats is None:
+            reason = "The log gives no bounds for this candidate, see the warnings."
+            return Verdict(str(requirement), "undecided", reason)
+        return decide(
+            requirement,
+            self._one_sided,
+            self.plan.budget,
+            n_requirements=n_requirements,
+            episodes_needed=self._episodes_needed,
+        )
+
+    def _one_sided(self, quantity: Quantity, side: str, delta: float) -> Interval:
+        assert self.stats is not None
+        return compute_interval(
+            self.stats,
+            quantity,
+            self.plan.method,
+            self.plan.at(delta),
+            side=side,
+            rng=self.plan.seed,
+        )
+
+    def _episodes_needed(self, requirement: Requirement, bound: float) -> int | None:
+        """Number of episodes at which the bound would about reach the limit."""
+        assert self.stats is not None
+        plan, quantity = self.plan, requirement.quantity
+        value = quantity.estimate(self.stats, plan.estimator(quantity))
+        if not requirement.holds(value) or bound == value:
+            return None
+        assumptions = plan.at(plan.interval_delta)
+
+        def interval_of(stats: TrajectoryStatistics) -> Interval:
+            return compute_interval(stats, quantity, plan.method, assumptions, rng=plan.seed)
+
+        rate = convergence_rate(
+            self.stats,
+            interval_of(self.stats),
+            interval_of,
+            seed=plan.seed,
+            in_order=assumptions.evidence.adaptive,
+        )
+        return episodes_for(
+            self.n_trajectories, (requirement.limit - value) / (bound - value), rate
+        )
+
+    # --- text
 
     @property
     def headline(self) -> str:
-        """What was judged, from what."""
+        """Candidate, log and discount factor in one line."""
         where = f" of {self.env_id}" if self.env_id else ""
         by = f" logged by {self.behavior}" if self.behavior else ""
         return (
-            f"return of {self.candidate}, judged by {self.n_trajectories} episodes{where}{by} "
-            f"(gamma {self.settings.gamma:g})"
+            f"Estimated return of {self.candidate} from {self.n_trajectories} episodes{where}{by} "
+            f"(gamma {self.plan.assumptions.gamma:g})"
         )
 
-    def __str__(self) -> str:
-        confidence = percent(self.settings.interval_delta)
-        kinds = [kind for kind in ("guaranteed", "bootstrap") if kind in self.intervals]
-        cells = [["", "estimate", *(f"{confidence} {kind}" for kind in kinds), "behavior"]]
-        for name, value, intervals, logged in self.rows:
-            shown = [bounds(intervals.get(kind)) for kind in kinds]
-            cells.append([name, number(value), *shown, number(logged)])
-        return "\n".join([self.headline, "", *table(cells), "", *self.remarks])
+    @property
+    def table(self) -> Table:
+        """Quantities with their estimates and intervals."""
+        confidence = percent(self.interval_delta)
+        results = list(self.quantities.values())
+        header = ["", "estimate", f"{confidence} {self._interval_label}"]
+        method = self.plan.approximate
+        approximate = method is not None and any(r.approximate is not None for r in results)
+        if method is not None and approximate:
+            header.append(f"{confidence} {method.name}")
+        rows = []
+        for result in results:
+            cells = [result.quantity.label, number(result.estimate), bounds(result.interval)]
+            if approximate:
+                cells.append(bounds(result.approximate))
+            rows.append([*cells, number(result.behavior)])
+        return Table.of([*header, "behavior"], rows, strong=2)
+
+    @property
+    def _interval_label(self) -> str:
+        word = label(*(result.interval for result in self.quantities.values()))
+        return word if self.guaranteed else f"{self.plan.method.name}, {word}"
 
     @property
     def remarks(self) -> list[str]:
-        """The lines below the table."""
-        n, ess = self.n_trajectories, self.diagnostics.effective_sample_size
-        lines = [f"effective sample size {count(ess)} of {n} episodes"]
+        """Lines below the table."""
+        ess = self.diagnostics.effective_sample_size
+        known = "unknown, from" if math.isnan(ess) else f"{count(ess)} of"
+        lines = [f"effective sample size {known} {self.n_trajectories} episodes"]
         if self.episodes_to_halve is not None:
-            lines[0] += f"; about {self.episodes_to_halve} would halve the guaranteed interval"
-        if self.settings.simultaneous:
-            together = percent(self.settings.delta)
-            lines.append(f"guaranteed: mean and variance hold together with {together}")
+            lines[0] += f"; about {self.episodes_to_halve} would halve the interval of the variance"
+        consistent = all(result.interval.consistent for result in self.quantities.values())
+        if self.joint_delta is not None and consistent:
+            together = percent(self.joint_delta)
+            lines.append(f"the {self._interval_label} intervals hold together with {together}")
         return [*lines, *(f"warning: {text}" for text in self.warnings)]
+
+    def __str__(self) -> str:
+        return "\n".join([self.headline, "", *self.table.lines(), "", *self.remarks])
+
+    # --- exports
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain Python values, ready for JSON."""
@@ -163,51 +295,44 @@ class Evaluation:
             "behavior": self.behavior,
             "env_id": self.env_id,
             "n_trajectories": self.n_trajectories,
-            "n_steps": self.stats.n_steps,
-            "mean": self.mean,
-            "variance": self.variance,
-            "std": self.std,
-            "mean_estimator": self.mean_estimator,
-            "variance_estimator": self.variance_estimator,
-            "mean_intervals": _plain(self.mean_intervals),
-            "intervals": _plain(self.intervals),
-            "std_intervals": _plain(self.std_intervals),
-            "behavior_mean": self.behavior_mean,
-            "behavior_variance": self.behavior_variance,
+            "n_steps": self.n_steps,
+            "quantities": {name: result.to_dict() for name, result in self.quantities.items()},
             "episodes_to_halve": self.episodes_to_halve,
             "diagnostics": self.diagnostics.to_dict(),
             "warnings": list(self.warnings),
-            "settings": self.settings.to_dict(),
-            "versions": dict(self.versions),
+            "advice": list(self.advice),
+            "settings": self.plan.to_dict(),
+            "versions": library_versions(),
         }
 
-    def plot(self) -> Figure:
-        """Draw the distributions of the return, the intervals and the weights (matplotlib)."""
+    def settings(self) -> dict[str, Any]:
+        """Options and versions the result depends on."""
+        return {**self.plan.to_dict(), "versions": library_versions()}
+
+    def plot(self, ax: Axes | None = None) -> Figure:
+        """Draw the result with matplotlib.
+
+        Parameters
+        ----------
+        ax : Axes, optional
+            Draw only the distribution of the return, into these axes. By default a new figure
+            shows it beside the intervals of every quantity and the concentration of the weights.
+        """
         from ove_sb3.report.figure import evaluation_figure
 
-        return evaluation_figure(self)
+        return evaluation_figure(self, ax)
 
-    def save_html(
-        self,
-        path: str | PathLike[str],
-        *,
-        max_variance: float | None = None,
-        min_mean: float | None = None,
-    ) -> None:
-        """Write a report that needs nothing else: one file, no network.
+    def save_html(self, path: str | PathLike[str], *requirements: str | Requirement) -> None:
+        """Write a self-contained HTML report, atomically.
 
         Parameters
         ----------
         path : path
-            Written beside, then renamed: there is never half a report.
-        max_variance, min_mean : float, optional
-            Requirements that the report judges, see `satisfies`.
+        *requirements : str
+            Requirements that the report decides, see `check_all`.
         """
         from ove_sb3._files import write_text
-        from ove_sb3.report.html import evaluation_page
+        from ove_sb3.report.pages import evaluation_page
 
-        write_text(path, evaluation_page(self, max_variance=max_variance, min_mean=min_mean))
-
-
-def _plain(intervals: dict[str, Interval]) -> dict[str, Any]:
-    return {kind: interval.to_dict() for kind, interval in intervals.items()}
+        verdicts = self.check_all(*requirements) if requirements else ()
+        write_text(path, evaluation_page(self, verdicts))

@@ -1,31 +1,21 @@
-"""Charts as inline SVG, coloured by the page's style sheet: they follow light, dark and print."""
+"""Charts as inline SVG, colored by the style sheet of the page: light, dark and print."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from html import escape
 
 import numpy as np
 
 from ove_sb3._validation import FloatArray
 from ove_sb3.core.statistics import TrajectoryStatistics
-from ove_sb3.evaluation.text import number
 
-from .shapes import concentration, histogram, ticks
+from .numbers import number
+from .shapes import IntervalChart, concentration, histogram, ticks
 
 _WIDTH, _LEFT, _RIGHT, _TOP, _BOTTOM = 360, 46, 12, 12, 42
-
-
-@dataclass(frozen=True)
-class Bar:
-    """A row of an interval chart."""
-
-    label: str
-    lower: float
-    upper: float
-    estimate: float
-    kind: str  # a class of the style sheet
+_CHARACTER = 7.3  # width of a character of a wide font
 
 
 class _Frame:
@@ -102,22 +92,23 @@ def weights_chart(stats: TrajectoryStatistics) -> str:
     return frame.svg("Concentration of the weight", parts)
 
 
-def intervals_chart(title: str, bars: Sequence[Bar], logged: float) -> str:
+def intervals_chart(chart: IntervalChart) -> str:
     """Intervals one below the other, and the behavior's value as a dashed line."""
-    values = [v for bar in bars for v in (bar.lower, bar.upper, bar.estimate)]
-    low, high = min([*values, logged]), max([*values, logged])
+    bars, logged, title = chart.bars, chart.behavior, chart.title
+    low, high = chart.extent
     margin = 0.05 * (high - low)
-    left = min(150, 16 + round(6.6 * max(len(bar.label) for bar in bars)))
+    left = 16 + round(_CHARACTER * max(len(_short(bar.label)) for bar in bars))
     height = _TOP + _BOTTOM + 30 * len(bars)
     frame = _Frame((low - margin, high + margin), (0.0, len(bars)), height, left)
     at = frame.x(logged)
     parts = [f'<path class="logged" d="M{at:.1f} {_TOP} V{height - _BOTTOM}"/>']
     for row, bar in enumerate(reversed(bars)):
         y = frame.y(row + 0.5)
-        x0, x1 = frame.x(bar.lower), frame.x(bar.upper)
+        x0, x1 = sorted((frame.x(bar.lower), frame.x(bar.upper)))
         parts.append(f'<path class="bar {bar.kind}" d="M{x0:.1f} {y:.1f} H{max(x1, x0 + 1):.1f}"/>')
-        middle = frame.x(bar.estimate)
-        parts.append(f'<circle class="dot {bar.kind}" cx="{middle:.1f}" cy="{y:.1f}" r="4"/>')
+        if math.isfinite(bar.estimate):
+            middle = frame.x(bar.estimate)
+            parts.append(f'<circle class="dot {bar.kind}" cx="{middle:.1f}" cy="{y:.1f}" r="4"/>')
         parts.append(_text(left - 8, y + 4, _short(bar.label), "end"))
     return frame.svg(title, [*parts, *frame.x_axis(title)])
 

@@ -2,24 +2,34 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
-from ove_sb3.core.results import Interval
+from ove_sb3.core.statistics import TrajectoryStatistics
 from ove_sb3.errors import InvalidInputError
-from ove_sb3.evaluation.text import count, percent
 
-from .shapes import BLUE, ORANGE, SKY, concentration, histogram
+from .numbers import count, percent
+from .shapes import BLUE, ORANGE, SKY, concentration, histogram, quantity_chart
+from .views import EvaluationView, QuantityView
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from ove_sb3.evaluation.result import Evaluation
+_STYLES = {"main": (BLUE, 5.0), "approximate": (SKY, 2.5)}
 
 
-def evaluation_figure(result: Evaluation) -> Figure:
-    """Distribution of the return, intervals of mean and variance, concentration of the weight.
+def evaluation_figure(result: EvaluationView, ax: Axes | None = None) -> Figure:
+    """Distribution of the return, intervals of every quantity, concentration of the weights.
 
-    No global state of pyplot is touched: show or save the figure that is returned.
+    Without the importance weights, the intervals only. No global state of pyplot is touched: show
+    or save the figure that is returned.
+
+    Parameters
+    ----------
+    result : EvaluationView
+    ax : Axes, optional
+        Draw only the distribution of the return, into these axes.
     """
     try:
         from matplotlib.figure import Figure
@@ -28,24 +38,46 @@ def evaluation_figure(result: Evaluation) -> Figure:
             "`plot` needs matplotlib, which is not installed. Install it: pip install "
             "'ove-sb3[plot]'."
         ) from error
-    figure = Figure(figsize=(11, 3.8), layout="constrained")
+    stats = result.stats
+    if ax is not None:
+        if stats is None:
+            raise InvalidInputError(
+                "`ax` must be None where the importance weights could not be computed, see the "
+                "warnings: there is no distribution of the return to draw."
+            )
+        _draw_returns(ax, stats)
+        return _figure_of(ax)
+    names = list(result.quantities)
+    sides = (["(returns)"], ["(weights)"]) if stats is not None else ([], [])
+    ratios = [1.2, 1.2, 1.0] if stats is not None else [1.0]
+    figure = Figure(
+        figsize=(3 + 8 / 3 * len(ratios), max(3.8, 1.5 * len(names))), layout="constrained"
+    )
     axes = figure.subplot_mosaic(
-        [["returns", "mean", "weights"], ["returns", "variance", "weights"]],
-        width_ratios=[1.2, 1.2, 1],
+        [[*sides[0], name, *sides[1]] for name in names], width_ratios=ratios
     )
-    _draw_returns(axes["returns"], result)
-    _draw_intervals(axes["mean"], "mean", result.mean, result.mean_intervals, result.behavior_mean)
-    _draw_intervals(
-        axes["variance"], "variance", result.variance, result.intervals, result.behavior_variance
-    )
-    _draw_weights(axes["weights"], result)
-    for each in axes.values():
-        each.spines[["top", "right"]].set_visible(False)
+    for name in names:
+        _draw_intervals(axes[name], result.quantities[name])
+    axes[names[-1]].set_xlabel("dashed: behavior, as logged")
+    if stats is not None:
+        _draw_returns(axes["(returns)"], stats)
+        _draw_weights(axes["(weights)"], result, stats)
+    for panel in axes.values():
+        panel.spines[["top", "right"]].set_visible(False)
     return figure
 
 
-def _draw_returns(axes: Any, result: Evaluation) -> None:
-    shape = histogram(result.stats)
+def _figure_of(ax: Axes) -> Figure:
+    from matplotlib.figure import Figure
+
+    figure = ax.get_figure()
+    if not isinstance(figure, Figure):
+        raise InvalidInputError(f"`ax` must belong to a figure, got {figure!r}.")
+    return figure
+
+
+def _draw_returns(axes: Any, stats: TrajectoryStatistics) -> None:
+    shape = histogram(stats)
     axes.stairs(shape.behavior, shape.edges, fill=True, color=ORANGE, alpha=0.35)
     axes.stairs(shape.behavior, shape.edges, color=ORANGE, label="behavior, as logged", ls="--")
     axes.stairs(shape.candidate, shape.edges, color=BLUE, lw=2, label="candidate, reweighted")
@@ -54,27 +86,26 @@ def _draw_returns(axes: Any, result: Evaluation) -> None:
     axes.legend(frameon=False, loc="upper left", fontsize="small")
 
 
-def _draw_intervals(
-    axes: Any, name: str, value: float, intervals: dict[str, Interval], logged: float
-) -> None:
-    styles = {"guaranteed": (BLUE, 5.0), "bootstrap": (SKY, 2.5)}
-    kinds = list(intervals)
-    for height, kind in enumerate(reversed(kinds)):
-        interval = intervals[kind]
-        color, width = styles[kind]
-        ends = [interval.lower, interval.upper]
-        axes.plot(ends, [height, height], color=color, lw=width, solid_capstyle="butt")
-        axes.plot(value, height, marker="o", color="white", mec=color, mew=1.8, ms=7)
-    axes.axvline(logged, color=ORANGE, ls="--", lw=1.2)
-    labels = [f"{percent(intervals[kind].delta)}\n{kind}" for kind in reversed(kinds)]
-    axes.set_yticks(range(len(kinds)), labels, fontsize="small")
-    axes.set_ylim(-0.6, len(kinds) - 0.4)
+def _draw_intervals(axes: Any, result: QuantityView) -> None:
+    chart = quantity_chart(result)
+    labels = []
+    for height, bar in enumerate(reversed(chart.bars)):
+        color, width = _STYLES[bar.kind]
+        axes.plot(
+            [bar.lower, bar.upper], [height, height], color=color, lw=width, solid_capstyle="butt"
+        )
+        if math.isfinite(bar.estimate):
+            axes.plot(bar.estimate, height, marker="o", color="white", mec=color, mew=1.8, ms=7)
+        labels.append(f"{percent(result.interval.delta)}\n{bar.label}")
+    axes.axvline(chart.behavior, color=ORANGE, ls="--", lw=1.2, zorder=1)
+    axes.set_yticks(range(len(labels)), labels, fontsize="small")
+    axes.set_ylim(-0.6, len(labels) - 0.4)
     axes.margins(x=0.08)
-    axes.set_title(f"{name.capitalize()} of the return (dashed: behavior)", fontsize="medium")
+    axes.set_title(chart.title[0].upper() + chart.title[1:], fontsize="medium")
 
 
-def _draw_weights(axes: Any, result: Evaluation) -> None:
-    share, carried = concentration(result.stats.weights)
+def _draw_weights(axes: Any, result: EvaluationView, stats: TrajectoryStatistics) -> None:
+    share, carried = concentration(stats.weights)
     axes.plot([0, 1], [0, 1], color="0.6", ls=":", lw=1.2, label="all weights equal")
     axes.plot(share, carried, color=BLUE, lw=2, label="this log")
     axes.set(
@@ -88,7 +119,7 @@ def _draw_weights(axes: Any, result: Evaluation) -> None:
     axes.text(
         0.97,
         0.2,
-        f"effective sample size\n{count(ess)} of {result.n_trajectories}",
+        f"effective sample size\n{count(ess)} of {len(stats)}",
         ha="right",
         fontsize="small",
     )

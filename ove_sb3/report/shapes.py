@@ -1,4 +1,4 @@
-"""What is drawn, as numbers: shared by the figure and the page."""
+"""Numbers behind the pictures, shared by the figure and the HTML page."""
 
 from __future__ import annotations
 
@@ -10,10 +10,62 @@ import numpy as np
 from ove_sb3._validation import FloatArray
 from ove_sb3.core.statistics import TrajectoryStatistics
 
-# Okabe and Ito's palette, which colour-blind eyes tell apart.
+from .numbers import label
+from .views import QuantityView
+
+# Okabe and Ito's palette, which color-blind eyes tell apart.
 BLUE, ORANGE, SKY = "#0072b2", "#d55e00", "#56b4e9"
 _MOST_BINS = 40
 _MOST_POINTS = 200
+
+
+@dataclass(frozen=True)
+class Bar:
+    """One interval of a chart.
+
+    Attributes
+    ----------
+    label : str
+    lower, upper, estimate : float
+    kind : {"main", "approximate"}
+    """
+
+    label: str
+    lower: float
+    upper: float
+    estimate: float
+    kind: str
+
+
+@dataclass(frozen=True)
+class IntervalChart:
+    """Intervals of one quantity, and its value for the behavior."""
+
+    title: str
+    bars: tuple[Bar, ...]
+    behavior: float
+
+    @property
+    def extent(self) -> tuple[float, float]:
+        """Smallest and largest number shown."""
+        values = [v for bar in self.bars for v in (bar.lower, bar.upper, bar.estimate)]
+        finite = [value for value in (*values, self.behavior) if math.isfinite(value)]
+        return (min(finite), max(finite)) if finite else (0.0, 1.0)
+
+
+def quantity_chart(result: QuantityView) -> IntervalChart:
+    """Chart of all intervals of a quantity."""
+    bars = tuple(
+        Bar(
+            label(interval) if interval is result.interval else interval.method,
+            interval.lower,
+            interval.upper,
+            result.estimate,
+            "main" if interval is result.interval else "approximate",
+        )
+        for interval in result.intervals
+    )
+    return IntervalChart(f"{result.quantity.label} of the return", bars, result.behavior)
 
 
 @dataclass(frozen=True)
@@ -26,7 +78,7 @@ class Histogram:
 
 
 def histogram(stats: TrajectoryStatistics) -> Histogram:
-    """Bins over the logged returns; the candidate's shares are self-normalised."""
+    """Bins over the logged returns; the candidate's shares are self-normalized."""
     returns = stats.returns
     n_bins = int(min(_MOST_BINS, max(8, round(2 * len(stats) ** (1 / 3)))))
     edges = np.histogram_bin_edges(returns, bins=n_bins)

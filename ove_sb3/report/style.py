@@ -1,4 +1,4 @@
-"""The style sheet of the page: light and dark, wide and narrow, screen and print."""
+"""Style sheet of the HTML page: light and dark, wide and narrow, screen and print."""
 
 STYLE = """
 :root { color-scheme: light dark; --ink: #1a1a1a; --paper: #fff; --faint: #666; --line: #d8d8d8;
@@ -20,7 +20,8 @@ p { margin: .4rem 0; } .faint { color: var(--faint); font-size: .9rem; }
 table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; }
 th, td { text-align: right; padding: .35rem .6rem; border-bottom: 1px solid var(--line); }
 th:first-child, td:first-child { text-align: left; } thead th { color: var(--faint);
-  font-weight: 500; font-size: .9rem; } td.name { font-weight: 600; }
+  font-weight: 500; font-size: .9rem; } td.name, td.strong { font-weight: 600; }
+  tr.faint td { color: var(--faint); }
 .charts { display: grid; grid-template-columns: repeat(auto-fit, minmax(20rem, 1fr)); gap: 1rem; }
 figure { margin: 0; break-inside: avoid; } figcaption { font-size: .9rem; color: var(--faint); }
 svg { width: 100%; height: auto; display: block; } svg text { font: 12px system-ui, sans-serif;
@@ -31,10 +32,10 @@ svg { width: 100%; height: auto; display: block; } svg text { font: 12px system-
 .line.candidate { stroke: var(--candidate); fill: none; stroke-width: 2.5; }
 .equal { stroke: var(--faint); stroke-dasharray: 2 3; fill: none; }
 .logged { stroke: var(--behavior); stroke-dasharray: 5 3; stroke-width: 1.5; fill: none; }
-.bar { stroke-width: 7; fill: none; } .bar.guaranteed { stroke: var(--candidate); }
-.bar.bootstrap { stroke: var(--sky); stroke-width: 4; }
-.dot { fill: var(--paper); stroke-width: 2; } .dot.guaranteed { stroke: var(--candidate); }
-.dot.bootstrap { stroke: var(--sky); } .key { font-weight: 600; }
+.bar { stroke-width: 7; fill: none; } .bar.main { stroke: var(--candidate); }
+.bar.approximate { stroke: var(--sky); stroke-width: 4; }
+.dot { fill: var(--paper); stroke-width: 2; } .dot.main { stroke: var(--candidate); }
+.dot.approximate { stroke: var(--sky); } .key { font-weight: 600; }
 .key.candidate { color: var(--candidate); } .key.behavior { color: var(--behavior); }
 .warnings li { margin: .3rem 0; } ul { padding-left: 1.2rem; }
 details { margin: .5rem 0; } summary { cursor: pointer; }

@@ -1,4 +1,4 @@
-"""The harness: what it computes on known input, and what it says of a peer that fails."""
+"""The harness: its results for known input, and its report of a peer that fails."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ from typing import Any
 import numpy as np
 import pytest
 
-from benchmarks.beds import chain, recommender
 from benchmarks.peers.environments import ENVIRONMENTS, Environment, last_words
 from benchmarks.peers.harness import Result, _draw, method_names, run_all, tables, write_data
 from benchmarks.peers.methods import ours, paper_formulas, scipy_bootstrap
 from benchmarks.peers.protocol import Log, code_lines, read_logs, write_logs
-from benchmarks.peers.summary import Summary, markdown, number, summarise
+from benchmarks.peers.summary import Summary, markdown, number, summarize
+from benchmarks.problems import chain, recommender
 
 
 def test_summary_of_known_answers() -> None:
     answers: list[list[float | None]] = [
-        [2.0, 1.0, 3.0],  # exact, holds the truth 2, width 2
-        [4.0, 2.5, 6.5],  # error 100 %, misses below, width 4
-        [1.0, 0.0, 2.0],  # error 50 %, holds it at its end, width 2
+        [2.0, 1.0, 3.0],  # exact, contains the truth 2, width 2
+        [4.0, 2.5, 6.5],  # error 100%, above the truth, width 4
+        [1.0, 0.0, 2.0],  # error 50%, ends at the truth, width 2
         [2.0, None, 5.0],  # no interval: a miss, without a width
     ]
-    summary = summarise(answers, [3.0, 1.0, 2.0, 9.0], 2.0, has_interval=True)
+    summary = summarize(answers, [3.0, 1.0, 2.0, 9.0], 2.0, has_interval=True)
     assert summary.trials == 4
     assert summary.rmse == pytest.approx(np.sqrt((1.0 + 0.25) / 4))
     assert summary.coverage == 0.5
@@ -33,11 +33,11 @@ def test_summary_of_known_answers() -> None:
 
 
 def test_summary_without_estimate_or_interval() -> None:
-    summary = summarise([[None, 1.0, 3.0]], [1.0], 2.0, has_interval=True)
+    summary = summarize([[None, 1.0, 3.0]], [1.0], 2.0, has_interval=True)
     assert (summary.rmse, summary.coverage) == (None, 1.0)
-    summary = summarise([[1.0, None, None]], [1.0], 2.0, has_interval=False)
+    summary = summarize([[1.0, None, None]], [1.0], 2.0, has_interval=False)
     assert (summary.coverage, summary.width) == (None, None)
-    summary = summarise([[1.0, None, None]], [1.0], 2.0, has_interval=True)
+    summary = summarize([[1.0, None, None]], [1.0], 2.0, has_interval=True)
     assert (summary.coverage, summary.width) == (0.0, np.inf)
 
 
@@ -58,11 +58,11 @@ def test_logs_survive_storage(tmp_path: Path) -> None:
 def test_lines_that_hold_code() -> None:
     source = '''
     def f(x):
-        """Say.
+        """Summary.
 
-        More.
+        Details.
         """
-        # why
+        # comment
 
         return [
             x,
@@ -102,32 +102,32 @@ def test_a_method_that_crashes_keeps_its_row(tmp_path: Path) -> None:
     assert f"as printed ({result.reason})" in tables([result], [recommender()], [50])
 
 
-def test_last_words_prefer_the_error() -> None:
+def test_the_line_with_an_error_comes_first() -> None:
     assert last_words("a\nERROR: b\nc\n") == "b"
     assert last_words("Traceback\nValueError: c\n") == "ValueError: c"
     assert last_words("") == ""
 
 
 def test_a_real_run_from_data_to_table(tmp_path: Path) -> None:
-    bed = recommender()
-    write_data(tmp_path, [bed], [50], 3)
+    problem = recommender()
+    write_data(tmp_path, [problem], [50], 3)
     paper = Environment("the paper", "paper_formulas", own=True)
     results = run_all({"paper": paper}, tmp_path, tmp_path, 60.0)
     (result,) = results
-    cell = result.cells[bed.name, 50]
+    cell = result.cells[problem.name, 50]
     answers = [paper_formulas.as_printed(log) for log in read_logs(tmp_path / "recommender-50.npz")]
     estimates = np.array([answer.estimate for answer in answers], dtype=float)
     assert cell.trials == 3
-    assert cell.rmse == pytest.approx(np.sqrt(np.mean((estimates / bed.variance - 1) ** 2)))
+    assert cell.rmse == pytest.approx(np.sqrt(np.mean((estimates / problem.variance - 1) ** 2)))
     assert cell.coverage == 1.0
     assert 0 < result.libraries <= result.memory[50]
     assert result.lines == paper_formulas.METHODS["as printed"].lines
-    printed = tables([*results, Result("Gone", "x", reason="why")], [bed], [50])
+    printed = tables([*results, Result("Gone", "x", reason="why")], [problem], [50])
     assert "the paper: as printed" in printed
     assert "Gone: x (why)" in printed
 
 
-def test_the_time_allowed_stops_a_slow_method(tmp_path: Path) -> None:
+def test_a_slow_method_stops_when_its_time_is_used_up(tmp_path: Path) -> None:
     write_data(tmp_path, [recommender()], [20], 5)
     paper = Environment("the paper", "paper_formulas", own=True)
     (result,) = run_all({"paper": paper}, tmp_path, tmp_path, 0.0)

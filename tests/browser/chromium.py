@@ -1,4 +1,4 @@
-"""Headless Chromium: the page as rendered, pictures of it, and what it asks of the network."""
+"""Headless Chromium: the page as rendered, pictures of it, and its network requests."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ def screenshot(page: Path, picture: Path, work: Path, size: tuple[int, int], *mo
 
 
 def requests(page: Path, work: Path) -> list[str]:
-    """Addresses that the page made the browser ask for, from the browser's own network log.
+    """Addresses that the page made the browser request, from the browser's own network log.
 
-    What Chromium asks for of its own accord (the time, its accounts) comes from no page.
+    Requests that Chromium makes for itself (the time, its accounts) come from no page.
     """
     log = work / "network.json"
     chromium(page, work, f"--log-net-log={log}", "--dump-dom")

@@ -1,4 +1,4 @@
-"""Pages worth looking at: a policy of CartPole judged by the log of another."""
+"""Pages to look at: a policy of CartPole evaluated from the log of another."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import ove_sb3 as ove
 
 
 class Leaning:
-    """Pushes towards the side the pole leans to, more or less surely."""
+    """Pushes toward the side the pole leans to, with a probability set by `sharpness`."""
 
     def __init__(self, sharpness: float) -> None:
         self.sharpness = sharpness
@@ -70,11 +70,11 @@ def collect(policy: Leaning, n_episodes: int, horizon: int, seed: int) -> ove.Tr
 
 
 def write_pages(folder: Path) -> tuple[ove.Evaluation, ove.Comparison]:
-    """``report.html`` and ``comparison.html``, and what they show."""
+    """``report.html`` and ``comparison.html``, and the results they show."""
     data = collect(Leaning(3.0), 3000, horizon=40, seed=0)
     candidate = Leaning(3.6).log_probs(data)
     result = ove.evaluate(data, candidate, gamma=1.0)
-    result.save_html(folder / "report.html", max_variance=80.0, min_mean=35.0)
+    result.save_html(folder / "report.html", "variance <= 80", "mean >= 35")
     names = {f"sharpness {s:g}": Leaning(s).log_probs(data) for s in (2.5, 3.6, 6.0)}
     comparison = ove.compare(data, names, gamma=1.0)
     comparison.save_html(folder / "comparison.html")

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import ove_sb3 as ove
-from ove_sb3.evaluation.text import bounds, number
+from ove_sb3.report.numbers import bounds, number
 
 from .chromium import chromium, requests, screenshot
 from .pages import write_pages
@@ -37,14 +37,20 @@ def test_the_text_of_the_rendered_pages(
 ) -> None:
     folder, result, comparison = pages
     text = visible_text(chromium(folder / "report.html", tmp_path, "--dump-dom"))
-    assert "Yes: the requirements are met, with 95% confidence." in text
-    for _, value, intervals, _ in result.rows:
-        assert number(value) in text
-        assert bounds(intervals["guaranteed"]) in text
-    assert f"Seed: {result.settings.seed}" in text
+    assert "All requirements are proven with 95% confidence." in text
+    for verdict in result.check_all("variance <= 80", "mean >= 35"):
+        assert str(verdict) in text
+    for one in result.quantities.values():
+        assert number(one.estimate) in text
+        for interval in one.intervals:
+            assert bounds(interval) in text
+    assert f"seed {result.plan.seed}" in text
     text = visible_text(chromium(folder / "comparison.html", tmp_path, "--dump-dom"))
-    for name in comparison.evaluations:
+    assert comparison.answer in text
+    for name, evaluation in comparison.evaluations.items():
         assert name in text
+        for one in evaluation.quantities.values():
+            assert bounds(one.interval) in text
 
 
 def test_no_request_leaves_the_page(
@@ -96,7 +102,7 @@ def test_pictures(pages: tuple[Path, ove.Evaluation, ove.Comparison], tmp_path: 
 
 
 def pixels(picture: Path) -> bytes:
-    """First colour channel of the top left pixel, then raw data: enough to tell pages apart."""
+    """First color channel of the top left pixel, then raw data: enough to tell pages apart."""
     raw = picture.read_bytes()
     assert raw.startswith(b"\x89PNG")
     at, data = 8, b""

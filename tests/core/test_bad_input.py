@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 
 import ove_sb3 as ove
-from benchmarks.beds import chain
+from benchmarks.problems import chain
 
 GOOD: dict[str, Any] = {
     "log_ratios": [0.1, -0.2, 0.3, 0.0],
@@ -104,30 +105,19 @@ def stats() -> ove.TrajectoryStatistics:
         ({"reward_range": ("a", "b")}, r"`reward_range` must be a pair of numbers"),
         ({"reward_range": "guess"}, r"'from_data', got 'guess'"),
         ({"reward_range": (-1, 1), "method": "magic"}, r"`method` must be one of 'betting'"),
+        ({"reward_range": (-1, 1), "method": 3}, r"`method` must be a method such as .*, got 3"),
         ({"reward_range": (-1, 1), "side": "left"}, r"`side` must be one of 'both'"),
         ({"reward_range": (-1, 1), "max_ratio": 0.5}, r"`max_ratio` must lie in \[1, inf\]"),
         ({"reward_range": (-1, 1), "max_weight": NAN}, r"`max_weight` must lie in"),
         ({"reward_range": (-1, 1), "rng": "seed"}, r"`rng` must be an integer"),
         ({"reward_range": (-1, 1), "rng": -1}, r"`rng` must be an integer of at least 0"),
         ({"reward_range": (-1, 1), "adaptive": "yes"}, r"`adaptive` must be True or False"),
+        ({"method": ove.Normal(estimator="best")}, r"`estimator` must be one of .*, got 'best'"),
+        ({"method": ove.Bootstrap(estimator="best")}, r"`estimator` must be one of .*, got 'best'"),
         (
-            {"reward_range": (-1, 1), "n_resamples": 9},
-            r"`n_resamples` applies to method 'bootstrap'",
+            {"reward_range": (-1, 1), "method": ove.Concentration("hoeffding")},
+            r"`inequality`='hoeffding' needs a bound on the importance weights",
         ),
-        (
-            {"reward_range": (-1, 1), "mean_bound": "thomas", "method": "delta"},
-            r"`mean_bound` applies",
-        ),
-        (
-            {"reward_range": (-1, 1), "mean_bound": "x", "method": "paper"},
-            r"`mean_bound` must be one",
-        ),
-        (
-            {"method": "bootstrap", "n_resamples": 9},
-            r"`n_resamples` must be an integer of at least 10",
-        ),
-        ({"method": "bootstrap", "bootstrap_kind": "x"}, r"`bootstrap_kind` must be one of"),
-        ({"method": "delta", "estimator": "pair"}, r"`estimator` must be one of"),
         ({"reward_range": (-1, 1), "return_range": (50, 60)}, r"`return_range` must contain"),
     ],
 )
@@ -151,24 +141,58 @@ def test_intervals_refuse(
 def test_data_that_contradict_an_assumption_are_refused(
     stats: ove.TrajectoryStatistics, function: Any, options: dict[str, Any], message: str
 ) -> None:
-    for method in ("betting", "paper", "bootstrap", "delta"):
+    for method in ("betting", "paper", "bootstrap", "normal"):
         with pytest.raises(ove.AssumptionError, match=message):
             function(stats, method=method, **options)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: ove.Concentration("x"), r"`inequality` must be one of 'thomas', .*, got 'x'"),
+        (lambda: ove.Bootstrap(variant="x"), r"`variant` must be one of 'basic', .*, got 'x'"),
+        (lambda: ove.Bootstrap(n_resamples=9), r"`n_resamples` must be .* at least 10, got 9"),
+        (
+            lambda: ove.Bootstrap(n_resamples=10.5),  # type: ignore[arg-type]
+            r"`n_resamples` must be an integer",
+        ),
+    ],
+)
+def test_methods_refuse_bad_options_when_they_are_made(
+    make: Callable[[], ove.Method], message: str
+) -> None:
+    with pytest.raises(ove.InvalidInputError, match=message):
+        make()
+
+
+@pytest.mark.parametrize("function", [ove.variance_interval, ove.mean_interval])
+@pytest.mark.parametrize("option", ["n_resamples", "estimator", "variant", "inequality"])
+def test_options_of_a_method_belong_to_the_method(
+    stats: ove.TrajectoryStatistics, function: Any, option: str
+) -> None:
+    with pytest.raises(TypeError, match=option):
+        function(stats, method="bootstrap", **{option: None})
+
+
+def test_estimators_belong_to_a_quantity(stats: ove.TrajectoryStatistics) -> None:
+    for method in (ove.Normal, ove.Bootstrap):
+        with pytest.raises(ove.InvalidInputError, match=r"`estimator` must be .*, got 'pair'"):
+            ove.mean_interval(stats, method=method(estimator="pair"))
+        with pytest.raises(ove.InvalidInputError, match=r"`estimator` must be .*, got 'pdis'"):
+            ove.variance_interval(stats, method=method(estimator="pdis"))
 
 
 def test_other_refusals(stats: ove.TrajectoryStatistics) -> None:
     with pytest.raises(ove.InvalidInputError, match="`estimator` must be one of 'crossfit'"):
         ove.estimate_variance(stats, estimator="best")
-    with pytest.raises(ove.InvalidInputError, match="`estimator` must be one of 'pdis'"):
+    with pytest.raises(ove.InvalidInputError, match=r"`estimator` must be one of .*'pdis'"):
         ove.estimate_mean(stats, estimator="cdis")
-    with pytest.raises(ove.InvalidInputError, match="`mean_square` applies to"):
-        ove.estimate_variance(stats, mean_square="u")
-    with pytest.raises(ove.InvalidInputError, match="`mean_square` must be one of"):
-        ove.estimate_variance(stats, estimator="cdis", mean_square="both")
-    with pytest.raises(ove.InvalidInputError, match="`clip` must be"):
-        ove.estimate_variance(stats, clip="no")  # type: ignore[arg-type]
-    with pytest.raises(ove.InvalidInputError, match="`mean_square` applies to estimator"):
-        ove.variance_interval(stats, method="delta", mean_square="u")
+    with pytest.raises(ove.InvalidInputError, match=r"`quantity` must be one of .*, got 'mode'"):
+        ove.estimate(stats, "mode")
+    with pytest.raises(ove.InvalidInputError, match="'variance' without an argument, got"):
+        ove.interval(stats, "variance:2")
+    with pytest.raises(ove.InvalidInputError, match=r"such as ove.Variance\(\) .*, got 2"):
+        ove.estimate(stats, 2)  # type: ignore[arg-type]
     few = chain(5).statistics(3, np.random.default_rng(1))
     with pytest.raises(ove.InvalidInputError, match="at least 4 trajectories, got 3"):
         ove.variance_interval(few, method="bootstrap")

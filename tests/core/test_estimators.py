@@ -2,18 +2,19 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 import pytest
 from threadpoolctl import threadpool_limits
 
 import ove_sb3 as ove
-from ove_sb3.core.estimators import VARIANCE_ESTIMATORS
+from ove_sb3.core.estimators import estimator_names, find_estimator
 from tests.core.reference import TinyProcess
 from tests.core.test_statistics import random_log
 
 FIXED_LENGTH = np.full(30, 4)
+MEAN_ESTIMATORS = estimator_names("mean")
+VARIANCE_ESTIMATORS = estimator_names("variance")
 
 
 def expectation(n: int, estimate: Callable[[ove.TrajectoryStatistics], float]) -> float:
@@ -48,15 +49,10 @@ def test_per_decision_forms_have_the_right_expectation() -> None:
 
 
 @pytest.mark.filterwarnings("ignore::ove_sb3.errors.SupportWarning")
-@pytest.mark.parametrize("estimator", ["is", "cdis"])
-@pytest.mark.parametrize("mean_square", ["split", "u"])
+@pytest.mark.parametrize("estimator", ["is", "is_u", "cdis", "cdis_u"])
 @pytest.mark.parametrize("n", [2, 3])
-def test_the_papers_estimators_are_exactly_unbiased(
-    estimator: str, mean_square: str, n: int
-) -> None:
-    value = expectation(
-        n, lambda s: ove.estimate_variance(s, estimator=estimator, mean_square=mean_square)
-    )
+def test_the_papers_estimators_are_exactly_unbiased(estimator: str, n: int) -> None:
+    value = expectation(n, lambda s: ove.estimate_variance(s, estimator=estimator))
     assert value == pytest.approx(TinyProcess().moments()[1], abs=1e-10)
 
 
@@ -66,6 +62,15 @@ def test_the_papers_estimators_are_exactly_unbiased(
 def test_shift_invariant_estimators_are_exactly_unbiased(estimator: str, n: int) -> None:
     value = expectation(n, lambda s: ove.estimate_variance(s, estimator=estimator))
     assert value == pytest.approx(TinyProcess().moments()[1], abs=1e-10)
+
+
+def test_estimators_are_marked_unbiased_where_their_expectation_is_exact() -> None:
+    marked = {
+        quantity: {n for n in names if find_estimator(quantity, n).unbiased}
+        for quantity, names in (("mean", MEAN_ESTIMATORS), ("variance", VARIANCE_ESTIMATORS))
+    }
+    exact = {"crossfit", "pair", "pair_cdis", "is", "is_u", "cdis", "cdis_u"}
+    assert marked == {"mean": {"crossfit", "pdis", "is"}, "variance": exact}
 
 
 class SmallProcess(TinyProcess):
@@ -134,16 +139,8 @@ def test_ratios_of_one_give_the_sample_variance() -> None:
     rewards = rng.normal(3, 2, 120)
     stats = ove.trajectory_statistics(np.zeros(120), rewards, FIXED_LENGTH, gamma=0.9, horizon=4)
     expected = np.var(stats.returns, ddof=1)
-    estimators: tuple[tuple[str, dict[str, Any]], ...] = (
-        ("pair", {}),
-        ("pair_cdis", {}),
-        ("cdis", {"mean_square": "u"}),
-        ("is", {"mean_square": "u"}),
-        ("naive_is", {}),
-        ("naive_plugin", {}),
-    )
-    for estimator, options in estimators:
-        value = ove.estimate_variance(stats, estimator=estimator, **options)
+    for estimator in ("pair", "pair_cdis", "cdis_u", "is_u", "naive_is", "naive_plugin"):
+        value = ove.estimate_variance(stats, estimator=estimator)
         assert value == pytest.approx(expected, rel=1e-12), estimator
     assert ove.estimate_variance(stats, estimator="wis") == pytest.approx(np.var(stats.returns))
     assert ove.estimate_variance(stats) == pytest.approx(expected, rel=0.2)
@@ -187,7 +184,7 @@ def test_pair_is_never_negative_where_the_paper_is() -> None:
         )
         assert ove.estimate_variance(stats, estimator="pair") >= 0.0
         lowest = min(lowest, ove.estimate_variance(stats, estimator="cdis"))
-        assert ove.estimate_variance(stats, estimator="cdis", clip=True) >= 0.0
+        assert ove.estimate(stats, "std", estimator="cdis") >= 0.0
     assert lowest < -1.0
 
 
@@ -197,8 +194,8 @@ def test_the_two_estimates_of_the_squared_mean() -> None:
     Y = stats.pdis
     split = Y[:3].mean() * Y[3:].mean()
     pairs = np.mean([Y[i] * Y[j] for i in range(7) for j in range(7) if i != j])
-    for name, square in (("split", split), ("u", pairs)):
-        value = ove.estimate_variance(stats, estimator="cdis", mean_square=name)
+    for estimator, square in (("cdis", split), ("cdis_u", pairs)):
+        value = ove.estimate_variance(stats, estimator=estimator)
         assert value == pytest.approx(stats.cdis.mean() - square, rel=1e-12)
 
 
@@ -226,7 +223,7 @@ def test_threads_of_the_linear_algebra_library_do_not_matter() -> None:
             results.append(
                 [ove.estimate_variance(stats, estimator=name) for name in VARIANCE_ESTIMATORS]
                 + [ove.diagnose(stats).effective_sample_size]
-                + [ove.variance_interval(stats, method="delta").lower]
+                + [ove.variance_interval(stats, method="normal").lower]
                 + [ove.variance_interval(stats, reward_range=(-10, 10)).upper]
             )
     assert results[0] == results[1]
@@ -249,9 +246,9 @@ def test_returns_far_from_zero_are_not_lost_in_rounding(offset: float, horizon: 
         for shift in (0.0, offset)
     )
     for estimator in ("crossfit", "pair"):
-        values = [ove.estimate_variance(each, estimator=estimator) for each in (near, far)]
+        values = [ove.estimate_variance(stats, estimator=estimator) for stats in (near, far)]
         assert values[1] == pytest.approx(values[0], rel=0.05)
-    means = [ove.estimate_mean(each, estimator="crossfit") for each in (near, far)]
+    means = [ove.estimate_mean(stats, estimator="crossfit") for stats in (near, far)]
     assert means[1] - horizon * offset == pytest.approx(means[0], abs=0.02)
     if offset > 1e6:
         with pytest.raises(ove.InvalidInputError, match="lost in rounding"):

@@ -1,9 +1,9 @@
-"""Episodes that run at once under a behavior that learns from all of them: exact expectations.
+"""Episodes that run concurrently under a behavior that learns: exact expectations.
 
 Two environments, three rounds of episodes of two steps. In the first step both act by a coin. What
 environment 0 does in the second depends on the first action in environment 1, and the other way
 round: the behavior has learned. All outcomes are enumerated, so that the expected capital of a test
-of the true mean is known to rounding error; it must not exceed what was put in.
+of the true mean is known to rounding error; it must not exceed the initial capital.
 """
 
 from __future__ import annotations
@@ -17,9 +17,11 @@ import pytest
 
 import ove_sb3 as ove
 from ove_sb3._validation import FloatArray
-from ove_sb3.core import betting_intervals
-from ove_sb3.core.betting import Schedule, Wager, last_capitals
-from ove_sb3.core.limits import resolve_limits
+from ove_sb3.core.assumptions import Assumptions
+from ove_sb3.core.betting.capital import BetTarget, Schedule, last_capitals
+from ove_sb3.core.quantities import mean as mean_module
+from ove_sb3.core.quantities import variance as variance_module
+from ove_sb3.core.sample import Sample
 
 LEVEL = 0.2
 ROUNDS = 3
@@ -36,7 +38,7 @@ def second_step(other: int, learned: bool) -> float:
 
 def outcomes(learned: bool) -> list[tuple[float, FloatArray, FloatArray]]:
     """Probability, log-ratios (2, 2) and rewards (2, 2) of every outcome of one round."""
-    found = []
+    result = []
     for actions in itertools.product((0, 1), repeat=4):
         first, second = actions[:2], actions[2:]
         beta = np.empty((2, 2))
@@ -47,8 +49,8 @@ def outcomes(learned: bool) -> list[tuple[float, FloatArray, FloatArray]]:
             pi[env, 0] = PI_FIRST if first[env] else 1.0 - PI_FIRST
             pi[env, 1] = PI_SECOND if second[env] else 1.0 - PI_SECOND
         rewards = np.array([[REWARD[0, first[e]], REWARD[1, second[e]]] for e in (0, 1)])
-        found.append((float(beta.prod()), np.log(pi / beta), rewards))
-    return found
+        result.append((float(beta.prod()), np.log(pi / beta), rewards))
+    return result
 
 
 def moments() -> tuple[float, float]:
@@ -59,19 +61,20 @@ def moments() -> tuple[float, float]:
 
 
 def expected_capital(
-    quantity: str, *, learned: bool, heeded: bool, monkeypatch: pytest.MonkeyPatch
+    quantity: str, *, learned: bool, use_overlaps: bool, monkeypatch: pytest.MonkeyPatch
 ) -> float:
-    """E[capital] of the test of the true value, heeding what overlaps or taking it for a queue."""
+    """E[capital] of the test of the true value, with `overlaps` or as if episodes were in turn."""
     mean, variance = moments()
 
-    bets: list[tuple[Wager, Schedule]] = []
+    bets: list[tuple[BetTarget, Schedule]] = []
 
-    def note(wager: Wager, schedule: Schedule, grid: FloatArray, level: float) -> int:
+    def record(target: BetTarget, schedule: Schedule, grid: FloatArray, level: float) -> int:
         del grid, level
-        bets.append((wager, schedule))
+        bets.append((target, schedule))
         return -1
 
-    monkeypatch.setattr(betting_intervals, "last_rejected", note)
+    monkeypatch.setattr(mean_module, "last_rejected", record)
+    monkeypatch.setattr(variance_module, "last_rejected", record)
     rounds = outcomes(learned)
     total = 0.0
     for chosen in itertools.product(range(len(rounds)), repeat=ROUNDS):
@@ -89,46 +92,47 @@ def expected_capital(
         weights, returns = stats.weights[pilot], stats.returns[pilot]
         reference = np.sum(weights * returns) / weights.sum()
         point = -variance if quantity == "variance" else mean - reference
-        total += probability * capital(*bets[-1], heeded, point)
+        total += probability * capital(*bets[-1], use_overlaps, point)
     return total
 
 
 def place_bet(stats: ove.TrajectoryStatistics, quantity: str) -> None:
-    options: Any = dict.fromkeys(("return_range", "max_ratio", "max_weight"))
-    limits = resolve_limits(stats, reward_range=(0.0, 1.0), **options)
-    order = np.arange(len(stats))
+    assumptions = Assumptions(gamma=stats.gamma, horizon=stats.horizon, reward_range=(0.0, 1.0))
+    limits = assumptions.limits(stats)
+    sample = Sample.of(stats, limits, adaptive=True, rng=np.random.default_rng(0))
+    assert sample.overlaps is not None
     if quantity == "variance":
-        betting_intervals.variance_upper(stats, limits, LEVEL, order, stats.overlaps)
+        variance_module.variance_upper(sample, LEVEL)
     else:
-        betting_intervals.mean_lower(stats, limits, LEVEL, order, stats.overlaps)
+        mean_module.mean_lower(sample, LEVEL)
 
 
-def capital(wager: Wager, schedule: Schedule, heeded: bool, point: float) -> float:
-    if not heeded:
+def capital(target: BetTarget, schedule: Schedule, use_overlaps: bool, point: float) -> float:
+    if not use_overlaps:
         order = np.arange(schedule.n)
         in_block = np.searchsorted(schedule.blocks[:-1], order, side="right") - 1
-        schedule = replace(schedule, stakes_of=in_block)
-    return float(last_capitals(wager, schedule, np.array([point]), LEVEL)[0])
+        schedule = replace(schedule, bet_block=in_block)
+    return float(last_capitals(target, schedule, np.array([point]), LEVEL)[0])
 
 
 @pytest.mark.parametrize("quantity", ["mean", "variance"])
-def test_the_expected_capital_never_exceeds_the_stake(
+def test_the_expected_capital_never_exceeds_the_initial_capital(
     quantity: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    value = expected_capital(quantity, learned=True, heeded=True, monkeypatch=monkeypatch)
+    value = expected_capital(quantity, learned=True, use_overlaps=True, monkeypatch=monkeypatch)
     assert value <= LEVEL * (1 + 1e-12)
 
 
-def test_taking_overlapping_episodes_for_a_queue_would_be_wrong(
+def test_taking_overlapping_episodes_in_turn_would_be_wrong(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    value = expected_capital("mean", learned=True, heeded=False, monkeypatch=monkeypatch)
+    value = expected_capital("mean", learned=True, use_overlaps=False, monkeypatch=monkeypatch)
     assert value > LEVEL * 1.001
-    value = expected_capital("mean", learned=False, heeded=False, monkeypatch=monkeypatch)
+    value = expected_capital("mean", learned=False, use_overlaps=False, monkeypatch=monkeypatch)
     assert value <= LEVEL * (1 + 1e-12)
 
 
-def test_overlaps_cost_little_and_are_said_aloud() -> None:
+def test_overlaps_cost_little_and_are_among_the_assumptions() -> None:
     rng = np.random.default_rng(0)
     actions = rng.random((1000, 6)) < 0.5
     stats = ove.trajectory_statistics(
@@ -138,24 +142,24 @@ def test_overlaps_cost_little_and_are_said_aloud() -> None:
         gamma=1.0,
         horizon=6,
     )
-    together = replace(stats, overlaps=np.full(1000, 8))
+    concurrent = replace(stats, overlaps=np.full(1000, 8))
     for function in (ove.mean_interval, ove.variance_interval):
-        queue, overlapping = (
-            function(each, reward_range=(0, 1), adaptive=True) for each in (stats, together)
+        in_turn, overlapping = (
+            function(logged, reward_range=(0, 1), adaptive=True) for logged in (stats, concurrent)
         )
         assert overlapping.guaranteed
-        assert "while another was under way" in overlapping.assumptions[0]
-        assert overlapping.width == pytest.approx(queue.width, rel=0.2)
-        assert overlapping != queue
-        # Of no concern to a behavior that stays as it is.
-        assert function(together, reward_range=(0, 1)) == function(stats, reward_range=(0, 1))
+        assert "while another was running" in overlapping.assumptions[0]
+        assert overlapping.width == pytest.approx(in_turn.width, rel=0.2)
+        assert overlapping != in_turn
+        # A behavior that does not change ignores them.
+        assert function(concurrent, reward_range=(0, 1)) == function(stats, reward_range=(0, 1))
 
 
 def test_an_episode_that_outlasts_the_log_is_never_bet_on() -> None:
     schedule = Schedule.plan(100, 20, np.full(100, 100))
-    assert schedule.stakes_of is not None
-    assert (schedule.stakes_of == -1).all()
-    lagged = Schedule.plan(100, 20, np.full(100, 7)).stakes_of
+    assert schedule.bet_block is not None
+    assert (schedule.bet_block == -1).all()
+    lagged = Schedule.plan(100, 20, np.full(100, 7)).bet_block
     assert lagged is not None
     begins = Schedule.plan(100, 20).blocks[:-1]
     for i in np.flatnonzero(lagged >= 0):

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from ove_sb3.data.metadata import Metadata
-from ove_sb3.data.storage import compact
 from ove_sb3.data.trajectories import Trajectories
+from ove_sb3.data.writer import compact
 
 from .writer_process import episode
 

@@ -10,8 +10,9 @@ import pyarrow.parquet as pq
 import pytest
 
 import ove_sb3 as ove
-from ove_sb3.data import files, storage
-from ove_sb3.data.storage import EpisodeWriter, compact
+from ove_sb3.data.writer import EpisodeWriter, compact
+from ove_sb3.store import files
+from ove_sb3.store import writer as storage
 
 from .test_storage import same, some
 
@@ -55,7 +56,7 @@ def test_an_open_log_is_the_log(tmp_path: Path, kind: str) -> None:
     without_final = ove.Trajectories.concat(chunks)
     assert without_final.final_observations is None
     np.testing.assert_array_equal(without_final.rewards, data.rewards)
-    opened = ove.Trajectories.open(tmp_path, chunk_steps=7)
+    opened = ove.open_log(tmp_path, chunk_steps=7)
     assert isinstance(opened, ove.DiskLog)
     assert [len(chunk) for chunk in opened.chunks()] == [len(chunk) for chunk in chunks]
 

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 import ove_sb3 as ove
-from ove_sb3.data import storage
-from ove_sb3.data.storage import EpisodeWriter, compact
+from ove_sb3.data.writer import EpisodeWriter, compact
+from ove_sb3.store import writer as storage
 
 FIELDS = (
     "observations",

@@ -75,7 +75,7 @@ def test_split_and_concat() -> None:
     joined = ove.Trajectories.concat([one, two]).metadata
     assert joined.adaptive
     assert joined.env_id is None
-    assert joined.unfinished_share == 0.0
+    assert joined.incomplete_fraction == 0.0
     together = ove.Trajectories.concat(
         [ove.Trajectories.from_arrays(**arrays(overlaps=k)) for k in ([0, 1], None, [2, 0])]
     )
@@ -85,7 +85,7 @@ def test_split_and_concat() -> None:
     parts = [one, *(some(2, unfinished=count) for count in counts)]
     metadata = ove.Trajectories.concat(parts).metadata
     assert metadata.unfinished == {"a": (2, 20), "b": (3, 4)}
-    assert metadata.unfinished_share == 5 / 29
+    assert metadata.incomplete_fraction == 5 / 29
     a, b = ({"type": "Discrete", "n": n, "start": 0} for n in (2, 3))
     with pytest.raises(ove.InvalidInputError, match="share the observation space"):
         ove.Trajectories.concat([some(2, observation_space=a), some(2, observation_space=b)])

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from ove_sb3.data.metadata import Metadata
-from ove_sb3.data.storage import EpisodeWriter
 from ove_sb3.data.trajectories import Trajectories
+from ove_sb3.data.writer import EpisodeWriter
 
 
 def episode(writer: int, number: int, metadata: Metadata) -> Trajectories:

@@ -1,23 +1,56 @@
-"""What every registered environment owes to Gymnasium and stable-baselines3."""
+"""Conformance of all registered environments to Gymnasium and stable-baselines3."""
 
+import inspect
 import pickle
+import re
 from typing import Any
 
 import gymnasium as gym
 import numpy as np
 import pytest
+from gymnasium.envs.registration import EnvSpec
 from gymnasium.utils.env_checker import check_env as gymnasium_check
 from stable_baselines3.common.env_checker import check_env as sb3_check
 from stable_baselines3.common.vec_env import DummyVecEnv
 
 import ove_sb3.envs as envs
 
-IDS = ["ove_sb3/Gridworld-v0", "ove_sb3/Recommender-v0", "ove_sb3/Diabetes-v0"]
-VEC = {
-    "ove_sb3/Gridworld-v0": envs.GridworldVecEnv,
-    "ove_sb3/Recommender-v0": envs.RecommenderVecEnv,
-    "ove_sb3/Diabetes-v0": envs.DiabetesVecEnv,
-}
+SPECS = [spec for spec in gym.registry.values() if spec.namespace == "ove_sb3"]
+IDS = [spec.id for spec in SPECS]
+VEC_ENVS = {spec.id: getattr(envs, f"{spec.name}VecEnv") for spec in SPECS}
+
+#: Sections of an environment's docstring, in the order of Gymnasium's documentation.
+SECTIONS = [
+    "Description",
+    "Action Space",
+    "Observation Space",
+    "Rewards",
+    "Starting State",
+    "Episode End",
+    "Information",
+    "Arguments",
+    "References",
+    "Version History",
+]
+
+
+def test_registry_holds_the_bundled_environments() -> None:
+    bundled = {name for name in envs.__all__ if name.endswith("Env") and "Vec" not in name}
+    assert {type(gym.make(env_id).unwrapped).__name__ for env_id in IDS} == bundled
+
+
+@pytest.mark.parametrize("spec", SPECS, ids=IDS)
+def test_docstring_follows_the_template(spec: EnvSpec) -> None:
+    env_class = type(gym.make(spec).unwrapped)
+    doc = inspect.getdoc(env_class) or ""
+    assert re.findall(r"^## (.+)$", doc, flags=re.M) == SECTIONS
+    arguments = doc.split("----------\n")[1].split("\n\n## ")[0]
+    documented = [
+        name for line in arguments.splitlines() if line[:1].strip() for name in line.split(", ")
+    ]
+    assert sorted(documented) == sorted(inspect.signature(env_class).parameters)
+    versions = doc.split("## Version History\n")[1]
+    assert f"- v{spec.version}: " in versions
 
 
 @pytest.mark.parametrize("env_id", IDS)
@@ -30,7 +63,7 @@ def test_passes_both_checkers(env_id: str, render_mode: str | None) -> None:
 
 
 @pytest.mark.parametrize("env_id", IDS)
-def test_is_found_by_module_and_id(env_id: str) -> None:
+def test_make_imports_the_module(env_id: str) -> None:
     assert gym.make(f"ove_sb3.envs:{env_id}").unwrapped.spec is not None
 
 
@@ -76,7 +109,7 @@ def test_seed_and_key_replay_the_episode(env_id: str) -> None:
 
 
 @pytest.mark.parametrize("env_id", IDS)
-def test_environment_survives_pickling_in_mid_episode(env_id: str) -> None:
+def test_running_episode_can_be_pickled(env_id: str) -> None:
     env: Any = gym.make(env_id).unwrapped
     env.reset(seed=4)
     copy = pickle.loads(pickle.dumps(env))
@@ -85,7 +118,7 @@ def test_environment_survives_pickling_in_mid_episode(env_id: str) -> None:
 
 
 @pytest.mark.parametrize("env_id", IDS)
-def test_step_needs_a_running_episode(env_id: str) -> None:
+def test_step_requires_a_running_episode(env_id: str) -> None:
     env: Any = gym.make(env_id).unwrapped
     with pytest.raises(gym.error.ResetNeeded, match="reset"):
         env.step(env.action_space.sample())
@@ -123,9 +156,9 @@ def test_render_before_reset_and_after_the_end(env_id: str) -> None:
 
 @pytest.mark.parametrize("env_id", IDS)
 def test_batched_environment_equals_dummy_vec_env(env_id: str) -> None:
-    n, steps = 5, 130  # more episodes than keys drawn ahead for the one-step environments
+    n, steps = 5, 130  # one-step environments draw keys more than once
     single: Any = DummyVecEnv([lambda: gym.make(env_id) for _ in range(n)])
-    batched = VEC[env_id](n)
+    batched = VEC_ENVS[env_id](n)
     single.seed(11)
     batched.seed(11)
     np.testing.assert_array_equal(single.reset(), batched.reset())
@@ -134,11 +167,11 @@ def test_batched_environment_equals_dummy_vec_env(env_id: str) -> None:
     ended = 0
     for _ in range(steps):
         actions = np.array([single.action_space.sample() for _ in range(n)])
-        expected, found = single.step(actions), batched.step(actions)
-        np.testing.assert_array_equal(expected[0], found[0])
-        np.testing.assert_array_equal(expected[1].astype(np.float32), found[1].astype(np.float32))
-        np.testing.assert_array_equal(expected[2], found[2])
-        for one, other in zip(expected[3], found[3], strict=True):
+        expected, actual = single.step(actions), batched.step(actions)
+        np.testing.assert_array_equal(expected[0], actual[0])
+        np.testing.assert_array_equal(expected[1].astype(np.float32), actual[1].astype(np.float32))
+        np.testing.assert_array_equal(expected[2], actual[2])
+        for one, other in zip(expected[3], actual[3], strict=True):
             assert one.get("TimeLimit.truncated", False) == other.get("TimeLimit.truncated", False)
             assert ("terminal_observation" in one) == ("terminal_observation" in other)
             if "terminal_observation" in one:
@@ -150,8 +183,8 @@ def test_batched_environment_equals_dummy_vec_env(env_id: str) -> None:
 
 
 @pytest.mark.parametrize("env_id", IDS)
-def test_batched_environment_manners(env_id: str) -> None:
-    venv = VEC[env_id](3)
+def test_batched_environment_attributes_and_errors(env_id: str) -> None:
+    venv = VEC_ENVS[env_id](3)
     with pytest.raises(gym.error.ResetNeeded, match="reset"):
         venv.step(np.array([venv.action_space.sample() for _ in range(3)]))
     assert venv.get_attr("reward_range") == [venv.env.reward_range] * 3
@@ -159,16 +192,16 @@ def test_batched_environment_manners(env_id: str) -> None:
     assert venv.env_is_wrapped(gym.Wrapper) == [False] * 3
     with pytest.raises(NotImplementedError, match="share one environment"):
         venv.set_attr("horizon", 3)
-    with pytest.raises(NotImplementedError, match="draws nothing"):
+    with pytest.raises(NotImplementedError, match="does not render"):
         venv.get_images()
     with pytest.raises(ValueError, match="num_envs"):
-        VEC[env_id](0)
+        VEC_ENVS[env_id](0)
     venv.reset()
     with pytest.raises(gym.error.InvalidAction, match="shape"):
         venv.step(np.array([venv.action_space.sample() for _ in range(4)]))
     venv.close()
 
 
-def test_module_loads_vectorised_classes_on_first_use() -> None:
+def test_unknown_name_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="Chess"):
         _ = envs.ChessVecEnv

@@ -6,11 +6,11 @@ import pytest
 from scipy.stats import kstest, multivariate_normal, norm
 
 from ove_sb3.envs import PUBLIC_CODE, DiabetesEnv, DiabetesVecEnv, GaussianPolicy
-from ove_sb3.envs.diabetes_meals import draw_meals
-from ove_sb3.envs.diabetes_risk import risk
+from ove_sb3.envs.diabetes.meals import draw_meals
+from ove_sb3.envs.diabetes.risk import risk
 
 
-def test_step_maps_the_action_and_tells_the_day() -> None:
+def test_step_maps_the_action_and_records_the_day() -> None:
     env = DiabetesEnv()
     observation, _ = env.reset(seed=0)
     np.testing.assert_array_equal(observation, [1.0])
@@ -23,7 +23,7 @@ def test_step_maps_the_action_and_tells_the_day() -> None:
     np.testing.assert_allclose(env.dosing.action(3.0, 50.0), [-1.0, 1.0])
 
 
-def test_mean_risk_is_that_of_the_readings() -> None:
+def test_mean_risk_is_the_mean_over_the_readings() -> None:
     env = DiabetesEnv()
     env.reset(seed=3)
     env.step(np.array([0.5, 0.5], dtype=np.float32))
@@ -32,17 +32,17 @@ def test_mean_risk_is_that_of_the_readings() -> None:
     assert day.mean_risk == pytest.approx(np.mean([risk(x) for x in day.readings[1:]]))
 
 
-def test_rest_of_a_day_ended_early_is_scored_at_the_limit_of_the_sensor() -> None:
+def test_samples_after_an_early_end_count_at_the_limit_of_the_sensor() -> None:
     env = DiabetesEnv()
     env.reset(options={"key": 14})
     env.step(np.array([-1.0, -1.0], dtype=np.float32))
     day: Any = env.day
-    lived = day.simulated // 3
-    assert lived < 480
-    total = sum(risk(x) for x in day.readings[1 : lived + 1]) + (480 - lived) * risk(39.0)
+    n_done = day.simulated // 3
+    assert n_done < 480
+    total = sum(risk(x) for x in day.readings[1 : n_done + 1]) + (480 - n_done) * risk(39.0)
     assert day.mean_risk == pytest.approx(total / 480)
     planned = draw_meals(np.array([14], dtype=np.uint64)).minutes[0]
-    assert planned.max() >= day.simulated  # a meal that was never served
+    assert planned.max() >= day.simulated  # at least one meal was not served
     np.testing.assert_array_equal(day.minutes, planned[(planned >= 0) & (planned < day.simulated)])
 
 
@@ -62,7 +62,7 @@ def test_bolus_follows_the_meal_by_one_sample() -> None:
     np.testing.assert_allclose(units, expected, atol=1e-4)
 
 
-def test_simulated_days_are_those_of_the_single_environment() -> None:
+def test_batched_days_equal_the_single_environment() -> None:
     env = DiabetesEnv()
     actions = np.random.default_rng(0).uniform(-1, 1, (40, 2))
     batch = env.simulate(actions, 40, rng=9)
@@ -77,11 +77,11 @@ def test_simulated_days_are_those_of_the_single_environment() -> None:
     np.testing.assert_array_equal(same.actions, [[0.1, 0.2]] * 3)
 
 
-def test_more_days_than_a_chunk(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_result_does_not_depend_on_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     env = DiabetesEnv()
     actions = np.random.default_rng(1).uniform(-1, 1, (28, 2))
     whole = env.simulate(actions, 28, rng=2)
-    monkeypatch.setattr("ove_sb3.envs.diabetes_days._CHUNK", 7)
+    monkeypatch.setattr("ove_sb3.envs.diabetes.days._CHUNK", 7)
     for n_threads in (1, 3):
         parts = env.simulate(actions, 28, rng=2, n_threads=n_threads)
         np.testing.assert_array_equal(whole.rewards, parts.rewards)
@@ -94,7 +94,7 @@ def test_both_backends_simulate_the_same_days() -> None:
     np.testing.assert_allclose(fast.rewards, reference.rewards, atol=1e-4)
 
 
-def test_vectorised_days_do_not_depend_on_threads() -> None:
+def test_vectorized_days_do_not_depend_on_threads() -> None:
     one, two = DiabetesVecEnv(4), DiabetesVecEnv(4, n_threads=2)
     for venv in (one, two):
         venv.seed(3)
@@ -103,7 +103,7 @@ def test_vectorised_days_do_not_depend_on_threads() -> None:
     np.testing.assert_array_equal(one.step(actions)[1], two.step(actions)[1])
 
 
-def test_gaussian_policy_law_and_density() -> None:
+def test_gaussian_policy_distribution_and_density() -> None:
     policy = GaussianPolicy([0.2, -0.4], [0.3, 0.5])
     actions, log_probs = policy(np.ones((20_000, 1), dtype=np.float32), np.random.default_rng(0))
     for d in range(2):
@@ -114,7 +114,7 @@ def test_gaussian_policy_law_and_density() -> None:
     assert "0.2" in repr(policy)
 
 
-def test_policy_of_the_paper() -> None:
+def test_gaussian_policy_of_the_paper() -> None:
     env = DiabetesEnv()
     candidate = env.gaussian_policy(10.0, 20.0)
     behavior = env.gaussian_policy(10.0, 20.0, mixed=0.5)
@@ -132,7 +132,7 @@ def test_policy_of_the_paper() -> None:
     np.testing.assert_allclose(in_units, [0.15 * 27, 0.15 * 45])
 
 
-def test_actions_are_executed_clipped_and_returned_as_drawn() -> None:
+def test_actions_are_clipped_for_execution_and_returned_as_drawn() -> None:
     env = DiabetesEnv()
     policy = GaussianPolicy([1.4, -1.4], 0.3)
     days = env.simulate(policy, 20, rng=4)
@@ -142,7 +142,7 @@ def test_actions_are_executed_clipped_and_returned_as_drawn() -> None:
     np.testing.assert_array_equal(clipped.rewards, days.rewards)
 
 
-def test_options_change_the_day() -> None:
+def test_arguments_change_the_reward() -> None:
     def reward(**options: Any) -> float:
         env = DiabetesEnv(**options)
         env.reset(options={"key": 5})
@@ -163,7 +163,7 @@ def test_options_change_the_day() -> None:
         assert reward(**options) != base, options
 
 
-def test_preset_of_the_public_code() -> None:
+def test_public_code_settings() -> None:
     env = DiabetesEnv(**PUBLIC_CODE)
     assert env.reward_range == (-15.0, 15.0)
     env.reset(seed=0)
@@ -174,7 +174,7 @@ def test_preset_of_the_public_code() -> None:
     assert env.day.insulin.min() == 0.0
 
 
-def test_text_tells_the_day() -> None:
+def test_text() -> None:
     env = DiabetesEnv(render_mode="ansi")
     assert "midnight" in str(env.render())
     env.reset(options={"key": 14})
@@ -182,11 +182,11 @@ def test_text_tells_the_day() -> None:
     lines = str(env.render()).splitlines()
     assert lines[0].startswith("adolescent#003: CR 3.0 g/U, CF 5.0 mg/dL/U")
     assert lines[1].startswith("00:00  146 |###")
-    assert lines[-1].endswith("left the limits")
+    assert lines[-1].endswith("ended early: glucose outside the limits")
     assert sum(" g, " in line for line in lines[1:]) >= 1
 
 
-def test_picture_of_an_early_end_differs() -> None:
+def test_image_shows_an_early_end() -> None:
     pictures = []
     for action in ((-1.0, -1.0), (0.5, 0.5)):
         env = DiabetesEnv(render_mode="rgb_array")
@@ -200,7 +200,7 @@ def test_picture_of_an_early_end_differs() -> None:
 @pytest.mark.parametrize(
     ("options", "match"),
     [
-        ({"patient": "adolescent#011"}, "`patient` must be one of adolescent#001"),
+        ({"patient": "adolescent#011"}, "`patient` must be one of 'adolescent#001'"),
         ({"backend": "quick"}, "`backend` must be one of 'fast', 'simglucose'"),
         ({"sensor": "Eye"}, "`sensor`"),
         ({"pump": "Foot"}, "`pump`"),
@@ -234,7 +234,7 @@ def test_bad_action(action: Any, match: str) -> None:
     env.reset(seed=0)
     with pytest.raises(gym.error.InvalidAction, match=match):
         env.step(np.array(action))
-    env.step(np.zeros(2, dtype=np.float32))  # a refused action does not end the day
+    env.step(np.zeros(2, dtype=np.float32))  # an invalid action does not end the episode
 
 
 def test_clip_actions() -> None:

@@ -2,7 +2,7 @@ import numba
 import numpy as np
 
 from ove_sb3.envs import DiabetesEnv
-from ove_sb3.envs.diabetes_integrator import (
+from ove_sb3.envs.diabetes.integrator import (
     LANES,
     PER_MEAL,
     advance,
@@ -11,7 +11,7 @@ from ove_sb3.envs.diabetes_integrator import (
     set_length,
     set_state,
 )
-from ove_sb3.envs.diabetes_patient import Patient, emptying_arguments, slopes
+from ove_sb3.envs.diabetes.patient import Patient, emptying_arguments, slopes
 
 
 @numba.njit
@@ -27,7 +27,7 @@ def test_exponential_is_accurate() -> None:
     np.testing.assert_allclose(all_exp(x), np.exp(x), rtol=4e-15)
 
 
-def test_stomach_empties_as_the_two_tanh_say() -> None:
+def test_gastric_emptying_equals_the_tanh_formula() -> None:
     p: Patient = DiabetesEnv().days.patient
     meal = 40_000.0
     for content in (100.0, 9_000.0, 25_000.0, 39_000.0):
@@ -42,7 +42,7 @@ def test_stomach_empties_as_the_two_tanh_say() -> None:
 
 
 def end_state(p: Patient, steps: int) -> np.ndarray:
-    """States after ten minutes of digestion, in that many steps."""
+    """States after ten minutes of digestion, integrated in `steps` steps."""
     w = new_buffer()
     set_state(w, 3, p)
     w[3], w[LANES + 3], w[PER_MEAL + 3] = 20_000.0, 15_000.0, 1 / 50_000.0
@@ -52,7 +52,7 @@ def end_state(p: Patient, steps: int) -> np.ndarray:
     return np.array(w[3 : 13 * LANES : LANES])
 
 
-def test_integration_is_of_fourth_order_and_idle_lanes_rest() -> None:
+def test_integration_is_of_fourth_order_and_idle_lanes_do_not_change() -> None:
     p: Patient = DiabetesEnv().days.patient
     exact = end_state(p, 2_000)
     coarse, fine = (np.abs(end_state(p, n) - exact)[[1, 2, 3]] for n in (5, 10))

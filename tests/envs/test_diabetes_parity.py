@@ -1,4 +1,4 @@
-"""The compiled kernel against simglucose, day by day on the same inputs."""
+"""Agreement of the compiled kernel with simglucose on the same inputs."""
 
 import pickle
 from typing import Any
@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from ove_sb3.envs import PUBLIC_CODE, DiabetesEnv
-from ove_sb3.envs.diabetes_kernel import glucose_trace
-from ove_sb3.envs.diabetes_reference import make_patient
-from ove_sb3.envs.simglucose_package import load_simulator, read_table
+from ove_sb3.envs.diabetes.kernel import glucose_trace
+from ove_sb3.envs.diabetes.reference import make_patient
+from ove_sb3.envs.diabetes.simglucose_package import load_simulator, read_table
 
 OPEN_LOOP = 0.05  # mg/dL
 CLOSED_LOOP = 1e-4  # of the return
@@ -43,7 +43,7 @@ def compare(patient: str, key: int, action: Any, **options: Any) -> tuple[float,
     ("patient", "key", "action", "options"),
     [
         ("adolescent#003", 11, (-0.3, 0.1), {}),
-        # A day on which one step a minute while eating would err by 0.2 mg/dL.
+        # With one step per minute while eating, the error on this day would be 0.2 mg/dL.
         ("child#007", 14, (0.9, 0.5), {"sensor": "GuardianRT", "pump": "Cozmo"}),
         ("adult#002", 13, (-0.9, -0.9), PUBLIC_CODE),
     ],
@@ -58,7 +58,7 @@ def test_fast_backend_equals_simglucose(
     assert np.nanmax(day.insulin) > 5 * np.nanmin(day.insulin)  # a bolus was given
 
 
-def test_a_day_that_ends_early_ends_alike() -> None:
+def test_backends_agree_on_an_early_end() -> None:
     worst, error, day = compare("adolescent#003", 14, (-1.0, -1.0))
     assert day.simulated < 1440
     assert np.isnan(day.glucose[day.simulated + 1 :]).all()
@@ -72,7 +72,7 @@ def test_reference_environment_can_be_pickled() -> None:
     assert copy.backend == "simglucose"
 
 
-def test_plain_parameters_give_simglucose_bit_by_bit() -> None:
+def test_plain_parameters_do_not_change_simglucose() -> None:
     simulator = load_simulator()
     pandas_patient = simulator.patient.withName("adolescent#003")
     plain_patient = make_patient(simulator, "adolescent#003")

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 from ove_sb3.envs import DiabetesEnv
-from ove_sb3.envs.diabetes_risk import risk
-from ove_sb3.envs.diabetes_rules import Pump, bolus, delivered, score
-from ove_sb3.envs.simglucose_package import load_simulator, look_up, package_folder
+from ove_sb3.envs.diabetes.risk import risk
+from ove_sb3.envs.diabetes.rules import Pump, bolus, delivered, score
+from ove_sb3.envs.diabetes.simglucose_package import load_simulator, look_up, package_folder
 
 
-def test_bolus_by_hand() -> None:
+def test_bolus_hand_computed() -> None:
     rules = DiabetesEnv().days.rules
     assert bolus(rules, 120.0, 60.0, 10.0, 25.0) == 6.0
     assert bolus(rules, 190.0, 60.0, 10.0, 25.0) == 6.0 + 50.0 / 25.0
@@ -22,7 +22,7 @@ def test_bolus_by_hand() -> None:
     assert bolus(per_minute, 120.0, 60.0, 10.0, 25.0) == pytest.approx(2.0)
 
 
-def test_score_by_hand() -> None:
+def test_score_hand_computed() -> None:
     rules = DiabetesEnv().days.rules
     assert score(rules, 5.0) == 0.0
     assert score(rules, 0.0) == 0.2
@@ -31,7 +31,7 @@ def test_score_by_hand() -> None:
 
 
 @pytest.mark.parametrize("name", ["Insulet", "Cozmo"])
-def test_pump_delivers_what_simglucose_says(name: str) -> None:
+def test_pump_equals_simglucose(name: str) -> None:
     ours = Pump.from_table(look_up("pump", name))
     theirs = load_simulator().pump.withName(name)
     for rate in [0.0, 1e-7, 0.0123456, 1.98765, 29.999, 34.0, 100.0]:
@@ -53,7 +53,7 @@ def test_risk_equals_simglucose() -> None:
 
 
 def test_basal_keeps_a_fasting_patient_steady() -> None:
-    from ove_sb3.envs.diabetes_kernel import glucose_trace
+    from ove_sb3.envs.diabetes.kernel import glucose_trace
 
     body = DiabetesEnv().days.patient
     none = np.empty((1, 0), dtype=np.int64)

@@ -1,4 +1,4 @@
-"""What the documentation of the environments shows."""
+"""Documentation page of the environments."""
 
 import re
 from pathlib import Path
@@ -10,14 +10,14 @@ DOCS = Path(__file__).parents[2] / "docs"
 PAGE = (DOCS / "environments.md").read_text()
 
 
-def test_install_command_is_the_one_of_the_error() -> None:
-    from ove_sb3.envs.simglucose_package import INSTALL
+def test_install_command_equals_the_error_message() -> None:
+    from ove_sb3.envs.diabetes.simglucose_package import INSTALL
 
     assert f"```\n{INSTALL}\n```" in PAGE
 
 
 @pytest.mark.parametrize("name", re.findall(r"images/(\w+\.png)", PAGE))
-def test_pictures_exist_and_are_not_blank(name: str) -> None:
+def test_images_exist_and_are_not_blank(name: str) -> None:
     picture = imread(DOCS / "images" / name)
     assert picture.shape[2] in (3, 4)
     assert len({tuple(pixel) for row in picture for pixel in row}) > 3

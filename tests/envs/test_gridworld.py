@@ -6,34 +6,25 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from ove_sb3.envs import Episodes, GridworldEnv
+from ove_sb3.envs import GridworldEnv
+
+from .moment_checks import assert_moments_match
 
 UNIFORM = np.full((16, 8), 1 / 8)
 
 
 def directed() -> NDArray[np.float64]:
-    """A policy that heads for the bottom right corner."""
+    """Policy that prefers moves toward the bottom right corner."""
     table = np.full((16, 8), 0.05)
     table[:, 7] = 0.4
     table[:, 1] = table[:, 3] = 0.175
     return table
 
 
-def assert_simulation_matches(
-    episodes: Episodes, gamma: float, mean: float, variance: float
-) -> None:
-    """Four standard errors, for the mean and for the variance."""
-    returns = episodes.returns(gamma)
-    n = returns.shape[0]
-    assert abs(returns.mean() - mean) <= 4 * returns.std() / np.sqrt(n)
-    squares = (returns - mean) ** 2
-    assert abs(squares.mean() - variance) <= 4 * squares.std() / np.sqrt(n)
-
-
 def every_episode(
     env: Any, policy: NDArray[np.float64], gamma: float
 ) -> Iterator[tuple[float, float]]:
-    """Probability and return of every sequence of moves, by following each of them."""
+    """Probability and return of every sequence of moves."""
     p_move = (1 - env.grid.slip) * policy + env.grid.slip / 8
 
     def follow(state: int, time: int, probability: float, so_far: float) -> Iterator[Any]:
@@ -76,7 +67,7 @@ def test_exact_moments_match_a_million_episodes(options: dict[str, Any], gamma: 
     policy = directed() if not options else np.full((n_states, 8), 1 / 8)
     exact = env.exact_moments(policy, gamma)
     episodes = env.simulate(policy, 1_000_000, rng=1)
-    assert_simulation_matches(episodes, gamma, exact.mean, exact.variance)
+    assert_moments_match(episodes.returns(gamma), exact)
 
 
 def test_time_dependent_policy() -> None:
@@ -84,12 +75,12 @@ def test_time_dependent_policy() -> None:
     policy = np.random.default_rng(2).dirichlet(np.ones(8), size=(6, 16))
     exact = env.exact_moments(policy, 0.95)
     episodes = env.simulate(policy, 200_000, rng=3)
-    assert_simulation_matches(episodes, 0.95, exact.mean, exact.variance)
+    assert_moments_match(episodes.returns(0.95), exact)
     constant = env.exact_moments(np.broadcast_to(UNIFORM, (6, 16, 8)))
     assert constant == env.exact_moments(UNIFORM)
 
 
-def test_no_slip_and_certain_policy_give_a_certain_return() -> None:
+def test_deterministic_policy_without_slip_has_zero_variance() -> None:
     env = GridworldEnv(slip=0.0)
     diagonal = np.zeros((16, 8))
     diagonal[:, 7] = 1.0
@@ -105,7 +96,7 @@ def test_slip_of_one_ignores_the_action() -> None:
 
 
 @pytest.mark.parametrize("start", [(0, 0), None])
-def test_simulated_episodes_are_those_of_the_single_environment(
+def test_batched_episodes_equal_the_single_environment(
     start: tuple[int, int] | None,
 ) -> None:
     env = GridworldEnv(start=start)
@@ -123,7 +114,7 @@ def test_simulated_episodes_are_those_of_the_single_environment(
     assert len(episodes) == 50
 
 
-def test_function_table_and_given_actions_agree() -> None:
+def test_function_table_and_fixed_actions_agree() -> None:
     env = GridworldEnv()
     policy = directed()
 
@@ -134,18 +125,18 @@ def test_function_table_and_given_actions_agree() -> None:
 
     exact = env.exact_moments(policy, 0.9)
     episodes = env.simulate(function, 100_000, rng=4)
-    assert_simulation_matches(episodes, 0.9, exact.mean, exact.variance)
+    assert_moments_match(episodes.returns(0.9), exact)
     table = env.simulate(policy, 1_000, rng=9)
     padded = np.zeros((1_000, 25), dtype=np.int64)
     padded[np.arange(25) < table.lengths[:, np.newaxis]] = table.actions
-    given = env.simulate(padded, 1_000, rng=9)
-    np.testing.assert_array_equal(given.rewards, table.rewards)
-    np.testing.assert_array_equal(given.observations, table.observations)
-    np.testing.assert_array_equal(given.lengths, table.lengths)
-    assert (given.log_probs == 0.0).all()
+    fixed = env.simulate(padded, 1_000, rng=9)
+    np.testing.assert_array_equal(fixed.rewards, table.rewards)
+    np.testing.assert_array_equal(fixed.observations, table.observations)
+    np.testing.assert_array_equal(fixed.lengths, table.lengths)
+    assert (fixed.log_probs == 0.0).all()
 
 
-def test_log_probs_are_those_of_the_table() -> None:
+def test_log_probs_equal_the_table() -> None:
     policy = np.random.default_rng(0).dirichlet(np.ones(8), size=16)
     episodes = GridworldEnv().simulate(policy, 1_000, rng=0)
     expected = np.log(policy[episodes.observations, episodes.actions])
@@ -162,7 +153,7 @@ def test_impossible_actions_are_never_drawn() -> None:
 
 def test_several_chunks_give_the_same_episodes(monkeypatch: pytest.MonkeyPatch) -> None:
     whole = GridworldEnv().simulate(UNIFORM, 1_000, rng=5)
-    monkeypatch.setattr("ove_sb3.envs.gridworld_batch._CHUNK_STEPS", 25 * 64)
+    monkeypatch.setattr("ove_sb3.envs.gridworld.simulation._CHUNK_STEPS", 25 * 64)
     parts = GridworldEnv().simulate(UNIFORM, 1_000, rng=5)
     np.testing.assert_array_equal(whole.rewards, parts.rewards)
     np.testing.assert_array_equal(whole.lengths, parts.lengths)
@@ -187,7 +178,7 @@ def test_ansi() -> None:
     assert env.render() == "step 1\n. .\n. *\n"
 
 
-def test_picture_shows_agent_and_goal() -> None:
+def test_image_shows_agent_and_goal() -> None:
     env = GridworldEnv(render_mode="rgb_array")
     env.reset(seed=0)
     picture: Any = env.render()

@@ -7,7 +7,9 @@ from scipy.integrate import quad
 from scipy.stats import kstest, norm
 
 from ove_sb3.envs import RecommenderEnv
-from ove_sb3.envs.recommender_moments import clipped_normal_moments
+from ove_sb3.envs.recommender.moments import clipped_normal_moments
+
+from .moment_checks import assert_moments_match
 
 
 def test_default_is_the_published_setting() -> None:
@@ -25,19 +27,19 @@ def test_default_is_the_published_setting() -> None:
 )
 def test_clipped_normal_moments_equal_quadrature(mean: float, sd: float) -> None:
     low, high = 0.0, 10.0
-    law = norm(mean, sd)
+    normal = norm(mean, sd)
 
     def moment(f: Any) -> float:
-        inside, _ = quad(lambda x: f(x) * law.pdf(x), low, high, points=[min(max(mean, 0), 10)])
-        return float(inside + f(low) * law.cdf(low) + f(high) * law.sf(high))
+        inside, _ = quad(lambda x: f(x) * normal.pdf(x), low, high, points=[min(max(mean, 0), 10)])
+        return float(inside + f(low) * normal.cdf(low) + f(high) * normal.sf(high))
 
-    found_mean, found_variance = clipped_normal_moments(np.array(mean), np.array(sd), low, high)
+    actual_mean, actual_variance = clipped_normal_moments(np.array(mean), np.array(sd), low, high)
     expected = moment(lambda x: x)
-    assert found_mean == pytest.approx(expected, abs=1e-7)
-    assert found_variance == pytest.approx(moment(lambda x: (x - expected) ** 2), abs=1e-7)
+    assert actual_mean == pytest.approx(expected, abs=1e-7)
+    assert actual_variance == pytest.approx(moment(lambda x: (x - expected) ** 2), abs=1e-7)
 
 
-def test_without_noise_the_clipped_mean_is_certain() -> None:
+def test_clipped_moments_without_noise() -> None:
     mean, variance = clipped_normal_moments(np.array([-1.0, 4.0, 12.0]), np.zeros(3), 0.0, 10.0)
     np.testing.assert_array_equal(mean, [0.0, 4.0, 10.0])
     np.testing.assert_array_equal(variance, 0.0)
@@ -56,14 +58,10 @@ def test_exact_moments_match_a_million_episodes(options: dict[str, Any]) -> None
     shape = env.market.means.shape
     policy = np.random.default_rng(1).dirichlet(np.ones(shape[1]), size=shape[0])
     exact = env.exact_moments(policy)
-    n = 1_000_000
-    rewards = env.simulate(policy, n, rng=7).rewards
-    assert abs(rewards.mean() - exact.mean) <= 4 * rewards.std() / np.sqrt(n)
-    squares = (rewards - exact.mean) ** 2
-    assert abs(squares.mean() - exact.variance) <= 4 * squares.std() / np.sqrt(n)
+    assert_moments_match(env.simulate(policy, 1_000_000, rng=7).rewards, exact)
 
 
-def test_single_environment_has_the_stated_law() -> None:
+def test_single_environment_has_the_stated_distribution() -> None:
     env = RecommenderEnv(n_items=1, mean_rewards=5.0, noise_sd=1.0)
     env.reset(seed=0)
     rewards = []
@@ -73,7 +71,7 @@ def test_single_environment_has_the_stated_law() -> None:
     assert kstest(rewards, norm(5.0, 1.0).cdf).pvalue > 1e-3
 
 
-def test_simulated_episodes_are_those_of_the_single_environment() -> None:
+def test_batched_episodes_equal_the_single_environment() -> None:
     env = RecommenderEnv(n_items=4, n_contexts=3, noise_sd=3.0)
     episodes = env.simulate(np.full(4, 0.25), 200, rng=42)
     for i in range(200):
@@ -84,16 +82,16 @@ def test_simulated_episodes_are_those_of_the_single_environment() -> None:
     assert set(episodes.observations) == {0, 1, 2}
 
 
-def test_function_and_given_actions() -> None:
+def test_function_and_fixed_actions() -> None:
     env = RecommenderEnv(n_contexts=2)
     policy = np.random.default_rng(3).dirichlet(np.ones(5), size=2)
     table = env.simulate(policy, 500, rng=1)
-    given = env.simulate(table.actions, 500, rng=1)
+    fixed = env.simulate(table.actions, 500, rng=1)
     function = env.simulate(lambda c, rng: (table.actions, table.log_probs), 500, rng=1)
-    np.testing.assert_array_equal(given.rewards, table.rewards)
+    np.testing.assert_array_equal(fixed.rewards, table.rewards)
     np.testing.assert_array_equal(function.rewards, table.rewards)
     np.testing.assert_array_equal(function.log_probs, table.log_probs)
-    assert (given.log_probs == 0.0).all()
+    assert (fixed.log_probs == 0.0).all()
     expected = np.log(policy[table.observations, table.actions])
     np.testing.assert_allclose(table.log_probs, expected, rtol=1e-12)
 
@@ -120,7 +118,9 @@ def test_text() -> None:
     assert lines[2] == f"item  1 |{'#' * 30}|  10.000  <- reward 10.000"
 
 
-def test_picture_without_matplotlib_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_image_without_matplotlib_names_the_package(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setitem(__import__("sys").modules, "matplotlib.figure", None)
     env = RecommenderEnv(render_mode="rgb_array")
     env.reset(seed=0)

@@ -9,10 +9,10 @@ import pandas as pd
 import pytest
 
 from ove_sb3.envs import DiabetesEnv
-from ove_sb3.envs import simglucose_package as package
+from ove_sb3.envs.diabetes import simglucose_package as package
 
 
-def test_modules_load_and_nothing_is_left_behind() -> None:
+def test_loading_restores_sys_modules() -> None:
     package.load_simulator.cache_clear()
     before = dict(sys.modules)
     simulator = package.load_simulator()
@@ -22,12 +22,12 @@ def test_modules_load_and_nothing_is_left_behind() -> None:
         assert sys.modules.get(name) is before.get(name)
 
 
-def test_modules_of_an_ordinary_import_are_put_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    ordinary = type(sys)("simglucose")
-    monkeypatch.setitem(sys.modules, "simglucose", ordinary)
+def test_loading_keeps_modules_of_a_regular_import(monkeypatch: pytest.MonkeyPatch) -> None:
+    regular = type(sys)("simglucose")
+    monkeypatch.setitem(sys.modules, "simglucose", regular)
     package.load_simulator.cache_clear()
     package.load_simulator()
-    assert sys.modules["simglucose"] is ordinary
+    assert sys.modules["simglucose"] is regular
 
 
 def test_tables_equal_those_read_by_pandas() -> None:
@@ -56,14 +56,14 @@ def _without_simglucose(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 @pytest.mark.usefixtures("_without_simglucose")
 @pytest.mark.parametrize("backend", ["fast", "simglucose"])
-def test_without_simglucose_the_error_is_the_install_command(backend: str) -> None:
+def test_error_without_simglucose_contains_the_install_command(backend: str) -> None:
     with pytest.raises(
         gym.error.DependencyNotInstalled, match=r"pip install --no-deps simglucose==0\.2\.11"
     ):
         DiabetesEnv(backend=backend)
 
 
-def test_reference_without_pandas_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_reference_backend_requires_pandas(monkeypatch: pytest.MonkeyPatch) -> None:
     find = importlib.util.find_spec
     monkeypatch.setattr(
         importlib.util, "find_spec", lambda name: None if name == "pandas" else find(name)
@@ -74,12 +74,12 @@ def test_reference_without_pandas_says_so(monkeypatch: pytest.MonkeyPatch) -> No
     DiabetesEnv(backend="fast")
 
 
-def test_unknown_names_are_listed() -> None:
+def test_error_for_an_unknown_name_lists_the_known_ones() -> None:
     for kind, known in (("patient", "child#010"), ("sensor", "Dexcom"), ("pump", "Insulet")):
         with pytest.raises(ValueError, match=f"`{kind}` must be one of .*{known}.*got 'nobody'"):
             package.look_up(kind, "nobody")
 
 
-def test_folder_holds_the_tables() -> None:
+def test_package_folder_contains_the_tables() -> None:
     assert (Path(package.package_folder()) / "params" / "pump_params.csv").is_file()
     assert np.isfinite(list(package.look_up("pump", "Insulet").values())).all()

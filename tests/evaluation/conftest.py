@@ -1,4 +1,4 @@
-"""One thread for torch; a log and models on a task whose truth is known."""
+"""One thread for torch; a log and models on a problem whose truth is known."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A corridor of five cells: small enough for the exact law of the return of any policy."""
+"""A corridor of five cells: small enough for the exact distribution of any policy's return."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ REWARD_RANGE = (-1.0, 2.0)
 
 
 class Corridor(gym.Env[Any, Any]):
-    """Action 1 steps forward, 0 backward; seen is the cell, one-hot."""
+    """Action 1 steps forward, 0 backward; the observation is the cell, one-hot."""
 
     observation_space = spaces.Box(0.0, 1.0, (N_CELLS,), np.float32)
     action_space = spaces.Discrete(2)
@@ -50,7 +50,7 @@ def make_env() -> gym.Env[Any, Any]:
 
 
 def make_model(seed: int, spread: float = 0.6) -> PPO:
-    """PPO whose choice in every cell is moved at random."""
+    """PPO with randomly perturbed weights, so that its choice differs from cell to cell."""
     model = PPO(
         "MlpPolicy",
         make_env(),
@@ -79,12 +79,12 @@ def choices(model: PPO) -> NDArray[np.float64]:
     """Probability of action 1 in every cell, as stable-baselines3 itself computes it."""
     cells = torch.eye(N_CELLS)
     with torch.no_grad():
-        law = model.policy.get_distribution(cells).distribution
-    return np.asarray(law.probs[:, 1].double().numpy())  # type: ignore[union-attr]
+        distribution = model.policy.get_distribution(cells).distribution
+    return np.asarray(distribution.probs[:, 1].double().numpy())  # type: ignore[union-attr]
 
 
 def simulate(forward: NDArray[np.float64], n: int, seed: int) -> ove.Trajectories:
-    """Draw n episodes of the policy at once, from the rules above and not from the environment."""
+    """Draw n episodes of the policy, batched, from the rules above and not from the environment."""
     rng = np.random.default_rng(seed)
     cells = np.full(n, 1)
     running = np.ones(n, dtype=bool)
@@ -111,21 +111,21 @@ def simulate(forward: NDArray[np.float64], n: int, seed: int) -> ove.Trajectorie
 
 
 def exact_moments(forward: NDArray[np.float64], gamma: float = GAMMA) -> tuple[float, float]:
-    """Mean and variance of the return, by going through every course of an episode."""
+    """Mean and variance of the return, by enumerating every course of an episode."""
 
     @cache
     def returns(cell: int, steps_left: int) -> dict[float, float]:
         if steps_left == 0 or cell == N_CELLS - 1:
             return {0.0: 1.0}
         ahead = forward[cell] * SUCCESS + (1 - forward[cell]) * (1 - SUCCESS)
-        law: dict[float, float] = defaultdict(float)
+        distribution: dict[float, float] = defaultdict(float)
         for goes, p in ((True, ahead), (False, 1 - ahead)):
             to = move(cell, goes)
             for rest, q in returns(to, steps_left - 1).items():
-                law[REWARDS[to] + gamma * rest] += p * q
-        return law
+                distribution[REWARDS[to] + gamma * rest] += p * q
+        return distribution
 
-    law = returns(1, HORIZON)
-    values, p = np.array(list(law)), np.array(list(law.values()))
+    distribution = returns(1, HORIZON)
+    values, p = np.array(list(distribution)), np.array(list(distribution.values()))
     mean = float(values @ p)
     return mean, float((values - mean) ** 2 @ p)

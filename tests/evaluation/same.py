@@ -9,11 +9,19 @@ import numpy as np
 import ove_sb3 as ove
 
 
-def same_statistics(first: ove.TrajectoryStatistics, second: ove.TrajectoryStatistics) -> None:
+def same_statistics(
+    first: ove.TrajectoryStatistics | None, second: ove.TrajectoryStatistics | None
+) -> None:
+    assert first is not None
+    assert second is not None
+    assert list(first.columns) == list(second.columns)
+    for name, column in first.columns.items():
+        np.testing.assert_array_equal(column, second[name], err_msg=name)
     for field in fields(first):
-        np.testing.assert_array_equal(
-            getattr(first, field.name), getattr(second, field.name), err_msg=field.name
-        )
+        if field.name != "columns":
+            np.testing.assert_array_equal(
+                getattr(first, field.name), getattr(second, field.name), err_msg=field.name
+            )
 
 
 def same_result(first: ove.Evaluation, second: ove.Evaluation) -> None:

@@ -32,9 +32,9 @@ def truncated_last(data: ove.Trajectories) -> ove.Trajectories:
     return ove.Trajectories.concat([replace(whole, final_observations=None), cut])
 
 
-def test_an_episode_cut_off_is_refused(data: ove.Trajectories, candidate: PPO) -> None:
+def test_an_episode_that_was_cut_off_is_refused(data: ove.Trajectories, candidate: PPO) -> None:
     with pytest.raises(
-        ove.InvalidInputError, match=r"Episode 599 was cut off after 1 steps, and the horizon is 6"
+        ove.InvalidInputError, match=r"episode 599 was cut off after 1 steps, and the horizon is 6"
     ):
         ove.evaluate(truncated_last(data), candidate, gamma=GAMMA)
     bare = replace(data, metadata=Metadata())
@@ -49,9 +49,9 @@ def test_an_episode_that_neither_ended_nor_was_cut_off_is_refused(
 ) -> None:
     short = data[data.lengths < 6]
     flags = np.zeros(len(short), bool)
-    unfinished = replace(short, terminated=flags, truncated=flags)
+    incomplete = replace(short, terminated=flags, truncated=flags)
     with pytest.raises(ove.InvalidInputError, match="complete episodes"):
-        ove.evaluate(unfinished, candidate, gamma=GAMMA)
+        ove.evaluate(incomplete, candidate, gamma=GAMMA)
 
 
 def other_actions() -> PPO:
@@ -78,7 +78,7 @@ def test_a_candidate_with_other_spaces(data: ove.Trajectories, make: Any, messag
             r"`reward_range` must contain .* span \[-1, 2\]",
         ),
         ({"return_range": (0, 1)}, "`return_range` must contain all logged returns"),
-        ({"reward_range": "from_data"}, "`reward_range` must be a pair of numbers"),
+        ({"reward_range": "data"}, "`reward_range` must be a pair of numbers or 'from_data'"),
         ({"reward_range": (2, -1)}, "low <= high"),
         ({"horizon": 3}, r"`horizon` must be at least the longest episode, got 3"),
         ({"horizon": 0}, "`horizon` must be an integer"),
@@ -94,6 +94,16 @@ def test_a_candidate_with_other_spaces(data: ove.Trajectories, make: Any, messag
         ({"rng": -1}, "`rng` must be an integer"),
         ({"n_jobs": 0}, "`n_jobs` must be an integer of at least 1"),
         ({"model_class": PPO}, "`model_class` must be None unless"),
+        ({"quantities": []}, "`quantities` must name at least one quantity"),
+        ({"quantities": "mean"}, "`quantities` must be a sequence"),
+        ({"quantities": ["median of nothing"]}, "`quantity` must be one of 'mean', 'variance'"),
+        ({"quantities": [3]}, "`quantity` must be a quantity such as"),
+        ({"method": "luck"}, "`method` must be one of 'betting'"),
+        ({"method": None}, "`method` must be a method such as"),
+        ({"approximate": "luck"}, "`method` must be one of 'betting'"),
+        ({"estimators": {"std": "pair"}}, "`estimators` must be a mapping from quantities"),
+        ({"estimators": ["pair"]}, "`estimators` must be a mapping from quantities"),
+        ({"estimators": {"variance": "luck"}}, "`estimator` must be one of"),
     ],
 )
 def test_options(
@@ -101,6 +111,19 @@ def test_options(
 ) -> None:
     with pytest.raises(ove.InvalidInputError, match=message):
         ove.evaluate(data, candidate, **{"gamma": GAMMA, **options})
+
+
+def test_a_range_from_the_data_is_approximate(data: ove.Trajectories, candidate: PPO) -> None:
+    stated = ove.evaluate(data, candidate, gamma=GAMMA)
+    result = ove.evaluate(data, candidate, gamma=GAMMA, reward_range="from_data")
+    assert stated.guaranteed
+    for one in result.quantities.values():
+        assert not one.interval.guaranteed
+        assert one.interval.reasons == (
+            "the range of rewards was taken from the data instead of being stated",
+        )
+    assert any("range of rewards was taken from the data" in text for text in result.warnings)
+    assert "95% betting, approximate" in str(result)
 
 
 def test_unknown_limits_must_be_stated(data: ove.Trajectories, candidate: PPO) -> None:

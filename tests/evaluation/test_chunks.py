@@ -9,7 +9,7 @@ import pytest
 
 import ove_sb3 as ove
 from ove_sb3.data.log import Log, MemoryLog, open_log, steps_per_block
-from ove_sb3.data.storage import EpisodeWriter
+from ove_sb3.data.writer import EpisodeWriter
 
 COLUMNS = ("weights", "returns", "pdis", "cdis", "pdis_ones", "cdis_ones", "cdis_cross")
 

@@ -14,7 +14,7 @@ from stable_baselines3 import PPO
 from typer.testing import CliRunner
 
 import ove_sb3 as ove
-from ove_sb3 import parallel
+from ove_sb3 import _parallel as parallel
 from ove_sb3.cli.app import app
 from ove_sb3.data.log import MemoryLog
 from ove_sb3.evaluation.reduction import reduce_log
@@ -23,8 +23,8 @@ from tests.experiments.small import BANDIT, SIZES
 
 from .corridor import GAMMA, HORIZON, choices, make_model, simulate
 from .same import same_result, same_statistics
-from .test_scaling import BLOCK, as_judged
-from .workers import Deadly, Traveller, lines
+from .test_scaling import BLOCK, as_policy_candidate
+from .workers import Deadly, Traveler, lines
 
 
 def two_workers() -> Any:
@@ -35,8 +35,8 @@ def two_workers() -> Any:
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Any]:
-    with two_workers() as found:
-        yield found
+    with two_workers() as started:
+        yield started
 
 
 @pytest.fixture(scope="module")
@@ -86,30 +86,30 @@ def test_heavy_tasks_go_straight_to_the_workers(
 def test_the_cluster_of_an_enclosing_joblib_context(
     data: ove.Trajectories, folder: Path, candidate: PPO, address: str, tmp_path: Path
 ) -> None:
-    judged = as_judged(candidate, data)
+    policy = as_policy_candidate(candidate, data)
     options: dict[str, Any] = {"gamma": GAMMA, "horizon": HORIZON}
-    (here,) = reduce_log(MemoryLog(data), [judged], **options)
+    (here,) = reduce_log(MemoryLog(data), [policy], **options)
     log = ove.open_log(folder, chunk_steps=1)
     with (
         Client(address) as client,  # type: ignore[no-untyped-call]
         joblib.parallel_config(backend="dask"),
     ):
         workers = set(client.run(__import__("os").getpid).values())
-        (there,) = reduce_log(log, [Traveller(judged, tmp_path)], **options)
+        (there,) = reduce_log(log, [Traveler(policy, tmp_path)], **options)
     same_statistics(there, here)
     arrivals, scores = lines(tmp_path / "arrivals"), lines(tmp_path / "scores")
     assert {int(pid) for pid in scores} <= workers
     assert sorted(set(scores)) == sorted(arrivals)  # the candidate travels once per worker
 
 
-def test_a_killed_worker_is_made_up_for(
+def test_the_tasks_of_a_killed_worker_are_redone(
     data: ove.Trajectories, folder: Path, candidate: PPO, address: str, tmp_path: Path
 ) -> None:
-    judged = as_judged(candidate, data)
+    policy = as_policy_candidate(candidate, data)
     options: dict[str, Any] = {"gamma": GAMMA, "horizon": HORIZON}
-    (here,) = reduce_log(MemoryLog(data), [judged], **options)
+    (here,) = reduce_log(MemoryLog(data), [policy], **options)
     log = ove.open_log(folder, chunk_steps=1)
-    deadly = Deadly(judged, tmp_path, after=4 * BLOCK)
+    deadly = Deadly(policy, tmp_path, after=4 * BLOCK)
     (there,) = reduce_log(log, [deadly], scheduler=address, **options)
     same_statistics(there, here)
     assert (tmp_path / "killed-0").exists()
@@ -125,7 +125,7 @@ def test_a_task_that_kills_every_worker_is_an_error(
     import dask
 
     monkeypatch.setattr(parallel, "MOST_FAILURES", 1)
-    deadly = Deadly(as_judged(candidate, data), tmp_path, after=4 * BLOCK, times=100)
+    deadly = Deadly(as_policy_candidate(candidate, data), tmp_path, after=4 * BLOCK, times=100)
     log = ove.open_log(folder, chunk_steps=1)
     with (
         dask.config.set({"distributed.scheduler.allowed-failures": 0}),

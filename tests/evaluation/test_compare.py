@@ -1,12 +1,16 @@
-"""compare(): order, and bounds that hold for all candidates at once."""
+"""compare(): order, and bounds that hold for all candidates together."""
 
 from __future__ import annotations
 
 import json
+import re
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 from scipy.stats import binomtest
 from stable_baselines3 import PPO
 
@@ -23,45 +27,118 @@ def models(behavior: PPO, candidate: PPO) -> dict[str, PPO]:
 def test_delta_is_split_over_candidates_and_quantities(
     data: ove.Trajectories, models: dict[str, PPO]
 ) -> None:
-    found = ove.compare(data, models, gamma=GAMMA, delta=0.12)
-    assert len(found) == 3
+    comparison = ove.compare(data, models, gamma=GAMMA, delta=0.12)
+    assert len(comparison) == 3
     for name, model in models.items():
         alone = ove.evaluate(data, model, gamma=GAMMA, delta=0.02)
-        assert found[name].intervals == alone.intervals
-        assert found[name].mean_intervals == alone.mean_intervals
-        assert found[name].variance == alone.variance
+        assert list(comparison[name].quantities) == list(alone.quantities)
+        for quantity, one in comparison[name].quantities.items():
+            assert one == alone[quantity]
 
 
 def test_ranking(data: ove.Trajectories, models: dict[str, PPO]) -> None:
     by_variance = ove.compare(data, models, gamma=GAMMA)
-    uppers = [found.intervals["guaranteed"].upper for found in by_variance.evaluations.values()]
+    uppers = [result["variance"].interval.upper for result in by_variance.evaluations.values()]
     assert uppers == sorted(uppers)
     by_mean = ove.compare(data, models, gamma=GAMMA, rank_by="mean")
-    lowers = [found.mean_intervals["guaranteed"].lower for found in by_mean.evaluations.values()]
+    lowers = [result["mean"].interval.lower for result in by_mean.evaluations.values()]
     assert lowers == sorted(lowers, reverse=True)
     assert list(by_mean.evaluations) != list(by_variance.evaluations)
 
 
-def test_what_is_proven() -> None:
+def bandit(
+    n: int, *probabilities: float
+) -> tuple[ove.Trajectories, dict[str, NDArray[np.float64]]]:
+    """A log of one-step episodes, and candidates that take action 1 with these probabilities."""
     rng = np.random.default_rng(0)
-    actions = rng.integers(2, size=4000)
+    actions = rng.integers(2, size=n)
     data = ove.Trajectories.from_arrays(
-        observations=np.zeros((4000, 1)),
+        observations=np.zeros((n, 1)),
         actions=actions,
-        log_probs=np.full(4000, np.log(0.5)),
-        rewards=actions * rng.choice([0.0, 1.0], size=4000),
-        lengths=np.ones(4000, dtype=int),
+        log_probs=np.full(n, np.log(0.5)),
+        rewards=actions * rng.choice([0.0, 1.0], size=n),
+        lengths=np.ones(n, dtype=int),
+        metadata={"horizon": 1, "reward_range": (0.0, 1.0)},
     )
-    candidates = {f"p{p}": np.log(np.where(actions == 1, p, 1 - p)) for p in (0.9, 0.85, 0.02)}
-    options = {"gamma": 1.0, "reward_range": (0.0, 1.0), "horizon": 1}
-    found = ove.compare(data, candidates, **options)  # type: ignore[arg-type]
-    assert found.best == "p0.02"
-    assert set(found.proven) == {("p0.02", "p0.85"), ("p0.02", "p0.9")}
-    assert "p0.02 has a smaller variance than p0.9" in str(found)
-    by_mean = ove.compare(data, candidates, rank_by="mean", **options)  # type: ignore[arg-type]
+    return data, {f"p{p}": np.log(np.where(actions == 1, p, 1 - p)) for p in probabilities}
+
+
+def test_what_is_proven() -> None:
+    data, candidates = bandit(4000, 0.9, 0.85, 0.02)
+    comparison = ove.compare(data, candidates, gamma=1.0)
+    assert comparison.best == "p0.02"
+    assert set(comparison.proven) == {("p0.02", "p0.85"), ("p0.02", "p0.9")}
+    assert "Proven: p0.02 has a smaller variance than p0.9." in str(comparison)
+    assert "p0.02 has a smaller variance than all others, with 95% confidence." in str(comparison)
+    by_mean = ove.compare(data, candidates, gamma=1.0, rank_by="mean")
     assert set(by_mean.proven) == {("p0.85", "p0.02"), ("p0.9", "p0.02")}
+    assert "Proven: p0.9 has a larger mean than p0.02." in str(by_mean)
     for p in (0.9, 0.85, 0.02):
-        assert p / 2 * (1 - p / 2) in found[f"p{p}"].intervals["guaranteed"]
+        assert p / 2 * (1 - p / 2) in comparison[f"p{p}"]["variance"].interval
+
+
+def test_the_best_is_named_only_where_it_is_proven() -> None:
+    data, candidates = bandit(4000, 0.9, 0.85, 0.02)
+    separated = ove.compare(data, candidates, gamma=1.0)
+    assert separated.best == "p0.02"
+    assert separated.to_dict()["best"] == "p0.02"
+
+    overlapping = ove.compare(data, candidates, gamma=1.0, rank_by="mean")
+    assert overlapping.proven  # but not that one of the two others is the best
+    assert overlapping.best is None
+    assert overlapping.to_dict()["best"] is None
+    assert "No candidate is proven best" in str(overlapping)
+
+    alike = {name: candidates[name] for name in ("p0.9", "p0.85")}
+    assert ove.compare(data, alike, gamma=1.0).proven == []
+    assert ove.compare(data, alike, gamma=1.0).best is None
+    alone = ove.compare(data, {"p0.02": candidates["p0.02"]}, gamma=1.0)
+    assert alone.best is None
+
+    kinds: list[dict[str, Any]] = [{"method": "bootstrap"}, {"reward_range": "from_data"}]
+    for options in kinds:
+        approximate = ove.compare(data, candidates, gamma=1.0, **options)
+        first, *others = (
+            result["variance"].interval for result in approximate.evaluations.values()
+        )
+        assert all(first.upper < other.lower for other in others)  # separated, but not guaranteed
+        assert approximate.proven == []
+        assert approximate.best is None
+        assert "No candidate is proven best" in str(approximate)
+        assert "hold together" not in str(approximate)
+
+
+def test_an_interval_whose_bounds_contradict_each_other_proves_no_order() -> None:
+    data, candidates = bandit(4000, 0.9, 0.02)
+    comparison = ove.compare(data, candidates, gamma=1.0)
+    assert comparison.best == "p0.02"
+    result = comparison["p0.02"]
+    one = result["variance"]
+    crossed = replace(
+        one.interval,
+        lower=one.interval.upper,
+        upper=one.interval.lower,
+        consistent=False,
+        guaranteed=False,
+        reasons=("the lower bound exceeds the upper bound",),
+    )
+    broken = replace(
+        result, quantities={**result.quantities, "variance": replace(one, interval=crossed)}
+    )
+    found = replace(comparison, evaluations={**comparison.evaluations, "p0.02": broken})
+    assert found.proven == []
+    assert found.best is None
+    assert "No candidate is proven best" in str(found)
+    assert "guaranteed" not in found.table.header[found.table.header.index("variance") + 1]
+
+
+def test_candidates_that_satisfy_requirements() -> None:
+    data, candidates = bandit(4000, 0.9, 0.85, 0.02)
+    comparison = ove.compare(data, candidates, gamma=1.0)
+    assert comparison.satisfying("variance <= 0.1") == ["p0.02"]
+    assert comparison.satisfying("variance <= 0.3") == list(comparison.evaluations)
+    assert comparison.satisfying("variance <= 0.1", "mean >= 0.3") == []
+    assert set(comparison.satisfying("mean > 0.3")) == {"p0.9", "p0.85"}
 
 
 def test_all_bounds_hold_together() -> None:
@@ -70,28 +147,41 @@ def test_all_bounds_hold_together() -> None:
     truths = {name: exact_moments(choices(model)) for name, model in models.items()}
     missed = 0
     for trial in range(40):
-        found = ove.compare(
+        comparison = ove.compare(
             simulate(choices(behavior), 150, seed=trial), models, gamma=GAMMA, delta=0.2
         )
         missed += not all(
-            mean in found[name].mean_intervals["guaranteed"]
-            and variance in found[name].intervals["guaranteed"]
+            mean in comparison[name]["mean"].interval
+            and variance in comparison[name]["variance"].interval
             for name, (mean, variance) in truths.items()
         )
     assert binomtest(missed, 40, 0.2, alternative="greater").pvalue > 1e-3
 
 
 def test_text_and_dict(data: ove.Trajectories, models: dict[str, PPO]) -> None:
-    found = ove.compare(data, models, gamma=GAMMA)
-    lines = str(found).splitlines()
-    assert lines[0].startswith("return of 3 candidates, judged by 600 episodes of Corridor-v0")
-    assert [line.split()[:2] for line in lines[3:6]] == [
-        [str(rank), name] for rank, name in enumerate(found.evaluations, start=1)
+    comparison = ove.compare(data, models, gamma=GAMMA)
+    lines = str(comparison).splitlines()
+    assert lines[0].startswith("Estimated return of 3 candidates from 600 episodes of Corridor-v0")
+    assert lines[2:7] == comparison.table.lines()
+    assert re.split(r" {2,}", lines[2]) == [
+        "candidate",
+        "mean",
+        "guaranteed",
+        "variance",
+        "guaranteed",
+        "standard deviation",
+        "guaranteed",
+        "ESS",
     ]
-    assert "all bounds in this table hold together with 95%" in str(found)
-    plain = json.loads(json.dumps(found.to_dict(), allow_nan=False))
-    assert plain["ranking"] == list(found.evaluations)
-    assert plain["evaluations"]["new"]["variance"] == found["new"].variance
+    assert [line.split()[0] for line in lines[3:7]] == [*comparison.evaluations, "(behavior)"]
+    assert len({len(line) for line in lines[2:7]}) == 1, "aligned"
+    assert "all intervals in this table hold together with 95%" in str(comparison)
+    plain = json.loads(json.dumps(comparison.to_dict(), allow_nan=False))
+    assert plain["ranking"] == list(comparison.evaluations)
+    assert plain["rank_by"] == "variance"
+    assert plain["delta"] == 0.05
+    variance = plain["evaluations"]["new"]["quantities"]["variance"]["estimate"]
+    assert variance == comparison["new"].variance
 
 
 def test_saved_models_with_their_classes(
@@ -113,6 +203,8 @@ def test_bad_input(data: ove.Trajectories, models: dict[str, PPO]) -> None:
         ove.compare(data, list(models.values()), gamma=GAMMA)  # type: ignore[arg-type]
     with pytest.raises(ove.InvalidInputError, match="`rank_by` must be one of"):
         ove.compare(data, models, gamma=GAMMA, rank_by="ess")
+    with pytest.raises(ove.InvalidInputError, match="'mean', which is not evaluated"):
+        ove.compare(data, models, gamma=GAMMA, rank_by="mean", quantities=["variance"])
 
 
 def test_the_candidate_with_other_spaces_is_named(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import FrozenInstanceError, replace
 from pathlib import Path
 from typing import Any
@@ -39,18 +40,26 @@ def known_log_probs(model: PPO, data: ove.Trajectories) -> NDArray[np.float64]:
     return np.asarray(np.log(np.where(data.actions == 1, forward, 1 - forward)))
 
 
+def intervals(result: ove.Evaluation) -> dict[str, tuple[ove.Interval, ...]]:
+    """All intervals by quantity: the main ones, and the approximate ones."""
+    return {name: one.intervals for name, one in result.quantities.items()}
+
+
 def test_guaranteed_bounds_cover_the_truth(result: ove.Evaluation, candidate: PPO) -> None:
     mean, variance = exact_moments(choices(candidate))
-    assert mean in result.mean_intervals["guaranteed"]
-    assert variance in result.intervals["guaranteed"]
-    assert variance**0.5 in result.std_intervals["guaranteed"]
-    assert result.intervals["guaranteed"].guaranteed
-    assert not result.intervals["bootstrap"].guaranteed
+    assert mean in result["mean"].interval
+    assert variance in result["variance"].interval
+    assert variance**0.5 in result["std"].interval
+    assert result.guaranteed
+    for one in result.quantities.values():
+        assert one.interval.guaranteed
+        assert one.approximate is not None
+        assert not one.approximate.guaranteed
     assert abs(result.mean - mean) < 0.5
     assert abs(result.variance - variance) < 0.25 * variance
 
 
-def test_the_simulator_of_these_tests_follows_the_exact_law() -> None:
+def test_the_simulator_of_these_tests_follows_the_exact_distribution() -> None:
     forward = choices(make_model(0))
     returns = simulate(forward, 200_000, seed=0).returns(GAMMA)
     mean, variance = exact_moments(forward)
@@ -66,12 +75,9 @@ def misses(n_trials: int, n: int, delta: float) -> tuple[int, int]:
     for trial in range(n_trials):
         data = simulate(choices(behavior), n, seed=trial)
         both = ove.evaluate(data, candidate, gamma=GAMMA, delta=delta, simultaneous=True)
-        joint += (
-            mean not in both.mean_intervals["guaranteed"]
-            or variance not in both.intervals["guaranteed"]
-        )
+        joint += mean not in both["mean"].interval or variance not in both["variance"].interval
         alone = ove.evaluate(data, candidate, gamma=GAMMA, delta=delta)
-        single += variance not in alone.intervals["guaranteed"]
+        single += variance not in alone["variance"].interval
     return joint, single
 
 
@@ -93,31 +99,32 @@ def test_the_behavior_itself_gives_the_on_policy_figures(
     returns = data.returns(GAMMA)
     assert same.mean == pytest.approx(returns.mean(), abs=1e-12)
     assert same.variance == pytest.approx(returns.var(ddof=1), rel=1e-3)  # up to the folds
-    assert same.behavior_mean == pytest.approx(returns.mean())
-    assert same.behavior_variance == pytest.approx(returns.var(ddof=1))
-    assert same.behavior_std == pytest.approx(returns.std(ddof=1))
+    assert same["mean"].behavior == pytest.approx(returns.mean())
+    assert same["variance"].behavior == pytest.approx(returns.var(ddof=1))
+    assert same["std"].behavior == pytest.approx(returns.std(ddof=1))
     assert same.diagnostics.effective_sample_size == len(data)
     assert same.warnings == ()
 
 
 def test_it_agrees_with_the_core(data: ove.Trajectories, candidate: PPO) -> None:
     log_probs = known_log_probs(candidate, data)
-    options = {"reward_range": REWARD_RANGE, "delta": 0.1, "max_ratio": 10.0}
+    options: dict[str, Any] = {"reward_range": REWARD_RANGE, "delta": 0.1, "max_ratio": 10.0}
     result = ove.evaluate(data, log_probs, gamma=GAMMA, rng=3, delta=0.1, max_ratio=10.0)
     stats = ove.trajectory_statistics(
         log_probs - data.log_probs, data.rewards, data.lengths, gamma=GAMMA, horizon=HORIZON
     )
+    assert list(result.quantities) == ["mean", "variance", "std"]
+    for name, one in result.quantities.items():
+        assert one.estimate == ove.estimate(stats, name)
+        assert one.interval == ove.interval(stats, name, rng=3, **options)
+        assert one.approximate == ove.interval(stats, name, rng=3, method="bootstrap", **options)
+    assert result.mean == ove.estimate_mean(stats)
     assert result.variance == ove.estimate_variance(stats)
-    for found, function in (
-        (result.intervals, ove.variance_interval),
-        (result.mean_intervals, ove.mean_interval),
-    ):
-        assert found["guaranteed"] == function(stats, rng=3, **options)  # type: ignore[arg-type]
-        approximate = function(stats, rng=3, method="bootstrap", **options)  # type: ignore[arg-type]
-        assert found["bootstrap"] == approximate
-    bounds = result.std_intervals["guaranteed"]
-    assert bounds.upper**2 == pytest.approx(result.intervals["guaranteed"].upper)
-    assert bounds.lower**2 == pytest.approx(result.intervals["guaranteed"].lower)
+    assert result["mean"].interval == ove.mean_interval(stats, rng=3, **options)
+    assert result["variance"].interval == ove.variance_interval(stats, rng=3, **options)
+    bounds = result["std"].interval
+    assert bounds.upper**2 == pytest.approx(result["variance"].interval.upper)
+    assert bounds.lower**2 == pytest.approx(result["variance"].interval.lower)
 
 
 def test_all_kinds_of_candidates_agree(
@@ -125,7 +132,7 @@ def test_all_kinds_of_candidates_agree(
 ) -> None:
     candidate.save(tmp_path / "model")
     data.save(tmp_path / "log")
-    for source, judged, model_class in (
+    for source, model, model_class in (
         (data, candidate.policy, None),
         (data, known_log_probs(candidate, data), None),
         (data, tmp_path / "model.zip", PPO),
@@ -133,10 +140,10 @@ def test_all_kinds_of_candidates_agree(
         (tmp_path / "log", candidate, None),
         (str(tmp_path / "log"), str(tmp_path / "model.zip"), PPO),
     ):
-        other = ove.evaluate(source, judged, gamma=GAMMA, model_class=model_class)
+        other = ove.evaluate(source, model, gamma=GAMMA, model_class=model_class)
         assert other.variance == pytest.approx(result.variance, rel=1e-5)
-        assert other.intervals["guaranteed"].upper == pytest.approx(
-            result.intervals["guaranteed"].upper, rel=1e-5
+        assert other["variance"].interval.upper == pytest.approx(
+            result["variance"].interval.upper, rel=1e-5
         )
 
 
@@ -150,32 +157,37 @@ def test_several_processes_give_the_same(
 def test_a_deterministic_candidate(data: ove.Trajectories, candidate: PPO) -> None:
     result = ove.evaluate(data, candidate, gamma=GAMMA, deterministic=True)
     mean, variance = exact_moments((choices(candidate) > 0.5).astype(float))
-    assert mean in result.mean_intervals["guaranteed"]
-    assert variance in result.intervals["guaranteed"]
+    assert mean in result["mean"].interval
+    assert variance in result["variance"].interval
     assert result.diagnostics.zero_ratio_fraction > 0
 
 
 def test_simultaneous_splits_delta(data: ove.Trajectories, candidate: PPO) -> None:
     result = ove.evaluate(data, candidate, gamma=GAMMA, delta=0.1, simultaneous=True)
     half = ove.evaluate(data, candidate, gamma=GAMMA, delta=0.05)
-    assert result.intervals == half.intervals
-    assert result.mean_intervals == half.mean_intervals
-    assert result.settings.delta == 0.1
+    assert intervals(result) == intervals(half)
+    assert result.plan.budget.delta == 0.1
+    assert result.interval_delta == result.plan.interval_delta == 0.05
+    assert result.joint_delta == 0.1
+    assert half.joint_delta is None
     assert "hold together with 90%" in str(result)
 
 
 def test_an_adaptive_log_is_taken_in_order(data: ove.Trajectories, candidate: PPO) -> None:
     adaptive = replace(data, metadata=replace(data.metadata, adaptive=True))
     result = ove.evaluate(adaptive, candidate, gamma=GAMMA)
-    assert set(result.intervals) == {"guaranteed"}
-    assert any("order of logging" in text for text in result.intervals["guaranteed"].assumptions)
+    for one in result.quantities.values():
+        assert one.approximate is None
+        assert one.intervals == (one.interval,)
+        assert one.interval.guaranteed
+        assert any("order of logging" in text for text in one.interval.assumptions)
     assert any("bootstrap" in text and "left out" in text for text in result.warnings)
     assert "bootstrap" not in str(result).partition("warning")[0]
     other_seed = ove.evaluate(adaptive, candidate, gamma=GAMMA, rng=5)
-    assert other_seed.intervals == result.intervals
+    assert intervals(other_seed) == intervals(result)
 
 
-def test_episodes_that_ran_together_while_the_behavior_learned_are_heeded(
+def test_overlaps_count_if_and_only_if_the_behavior_learned(
     data: ove.Trajectories, candidate: PPO
 ) -> None:
     def logged(adaptive: bool, together: bool) -> ove.Evaluation:
@@ -189,26 +201,26 @@ def test_episodes_that_ran_together_while_the_behavior_learned_are_heeded(
             gamma=GAMMA,
         )
 
-    assert logged(False, True).intervals == logged(False, False).intervals
+    assert intervals(logged(False, True)) == intervals(logged(False, False))
     queue, overlapping = logged(True, False), logged(True, True)
-    for name in ("intervals", "mean_intervals"):
-        one, other = (getattr(each, name)["guaranteed"] for each in (queue, overlapping))
+    for name in ("mean", "variance", "std"):
+        one, other = queue[name].interval, overlapping[name].interval
         assert other.guaranteed
         assert one.width != other.width == pytest.approx(one.width, rel=0.2)
-        assert "while another was under way" in other.assumptions[0]
+        assert "ended while another was running" in other.assumptions[0]
 
 
-def test_unfinished_episodes_are_worth_a_warning_or_a_refusal(
+def test_incomplete_episodes_are_warned_of_or_refused(
     data: ove.Trajectories, candidate: PPO
 ) -> None:
-    def judge(missing: int, logged: int) -> ove.Evaluation:
+    def evaluate(missing: int, logged: int) -> ove.Evaluation:
         metadata = replace(data.metadata, unfinished={"one": (missing, logged)})
         return ove.evaluate(replace(data, metadata=metadata), candidate, gamma=GAMMA)
 
-    assert not any("before their end" in text for text in judge(1, 1000).warnings)
-    assert any("up to 5% of the episodes" in text for text in judge(5, 95).warnings)
+    assert not any("before their end" in text for text in evaluate(1, 1000).warnings)
+    assert any("up to 5% of the episodes" in text for text in evaluate(5, 95).warnings)
     with pytest.raises(ove.InvalidInputError, match=r"up to 30% of them .*collect"):
-        judge(30, 70)
+        evaluate(30, 70)
 
 
 class Endless(gym.Env[Any, Any]):
@@ -267,13 +279,13 @@ def test_limits_default_to_those_of_the_log(data: ove.Trajectories, candidate: P
     explicit = ove.evaluate(
         bare, candidate, gamma=GAMMA, reward_range=REWARD_RANGE, horizon=HORIZON
     )
-    assert explicit.settings.horizon == HORIZON
+    assert explicit.plan.assumptions.horizon == HORIZON
     known = ove.evaluate(data, candidate, gamma=GAMMA)
-    assert explicit.intervals == known.intervals
+    assert intervals(explicit) == intervals(known)
     wider = ove.evaluate(data, candidate, gamma=GAMMA, reward_range=(-10, 20))
-    assert wider.intervals["guaranteed"].width > known.intervals["guaranteed"].width
+    assert wider["variance"].interval.width > known["variance"].interval.width
     tighter = ove.evaluate(data, candidate, gamma=GAMMA, return_range=(-6, 7))
-    low, high = tighter.mean_intervals["guaranteed"].trivial
+    low, high = tighter["mean"].interval.a_priori
     assert low == pytest.approx(-sum(GAMMA**t for t in range(HORIZON)))
     assert high == 7
 
@@ -281,9 +293,10 @@ def test_limits_default_to_those_of_the_log(data: ove.Trajectories, candidate: P
 def test_the_seed_is_named_and_repeats_the_result(data: ove.Trajectories, candidate: PPO) -> None:
     for rng in (None, np.random.default_rng(1), 7):
         first = ove.evaluate(data, candidate, gamma=GAMMA, rng=rng)
-        again = ove.evaluate(data, candidate, gamma=GAMMA, rng=first.settings.seed)
-        assert again.intervals == first.intervals
-    assert again.settings.seed == 7
+        again = ove.evaluate(data, candidate, gamma=GAMMA, rng=first.plan.seed)
+        assert intervals(again) == intervals(first)
+        assert again.to_dict() == first.to_dict()
+    assert again.plan.seed == 7
 
 
 def test_how_many_episodes_halve_the_interval() -> None:
@@ -294,57 +307,78 @@ def test_how_many_episodes_halve_the_interval() -> None:
         assert small.episodes_to_halve is not None
         more = simulate(choices(behavior), small.episodes_to_halve, seed=100 + seed)
         large = ove.evaluate(more, candidate, gamma=GAMMA)
-        widths.append([found.intervals["guaranteed"].width for found in (small, large)])
+        widths.append([result["variance"].interval.width for result in (small, large)])
     before, after = np.median(widths, axis=0)
     assert 0.3 < after / before < 0.7
     tiny = ove.evaluate(simulate(choices(behavior), 20, seed=0), candidate, gamma=GAMMA)
     assert tiny.episodes_to_halve is None
 
 
-def test_the_gate_uses_the_guaranteed_bounds(result: ove.Evaluation) -> None:
-    upper, lower = result.intervals["guaranteed"].upper, result.mean_intervals["guaranteed"].lower
-    assert result.variance < upper
-    assert result.satisfies(max_variance=upper, min_mean=lower)
-    assert not result.satisfies(max_variance=np.nextafter(upper, 0))
-    assert not result.satisfies(min_mean=np.nextafter(lower, np.inf))
-    assert not result.satisfies(max_variance=upper, min_mean=lower + 1)
-    assert not result.satisfies(max_variance=upper / 2, min_mean=lower)
-    with pytest.raises(ove.InvalidInputError, match="must be given, got neither"):
-        result.satisfies()
-    with pytest.raises(ove.InvalidInputError, match="`max_variance`"):
-        result.satisfies(max_variance=float("nan"))
-
-
 def test_few_episodes_are_answered_honestly(data: ove.Trajectories, candidate: PPO) -> None:
     result = ove.evaluate(data[:3], candidate, gamma=GAMMA)
-    assert "bootstrap" not in result.intervals
+    assert all(one.approximate is None for one in result.quantities.values())
     assert result.warnings
 
 
-def test_a_blind_log_warns(data: ove.Trajectories) -> None:
+def test_a_log_without_support_warns(data: ove.Trajectories) -> None:
     with pytest.warns(ove.SupportWarning, match="importance weight 0"):
         result = ove.evaluate(data, np.full(data.n_steps, -np.inf), gamma=GAMMA)
     assert "no logged trajectory is possible under the candidate." in result.warnings
-    assert not result.intervals["guaranteed"].informative
+    assert not result["variance"].interval.informative
+    assert not result["std"].interval.informative
 
 
 def test_text_dict_and_frozen(result: ove.Evaluation) -> None:
     lines = str(result).splitlines()
     assert (
-        lines[0] == "return of PPO, judged by 600 episodes of Corridor-v0 logged by PPO (gamma 0.9)"
+        lines[0]
+        == "Estimated return of PPO from 600 episodes of Corridor-v0 logged by PPO (gamma 0.9)"
     )
+    assert re.split(r" {2,}", lines[2].strip()) == [
+        "estimate",
+        "95% guaranteed",
+        "95% bootstrap",
+        "behavior",
+    ]
     assert [line.split("  ")[0] for line in lines[3:6]] == [
         "mean",
         "variance",
         "standard deviation",
     ]
+    assert lines[2:6] == result.table.lines()
     assert len({len(line) for line in lines[2:6]}) == 1, "aligned"
-    found = json.loads(json.dumps(result.to_dict(), allow_nan=False))
-    assert found["variance"] == result.variance
-    assert found["intervals"]["guaranteed"]["upper"] == result.intervals["guaranteed"].upper
-    assert found["settings"]["seed"] == 0
-    assert found["versions"]["ove-sb3"] == ove.__version__
+    plain = json.loads(json.dumps(result.to_dict(), allow_nan=False))
+    assert set(plain) == {
+        "candidate",
+        "behavior",
+        "env_id",
+        "n_trajectories",
+        "n_steps",
+        "quantities",
+        "episodes_to_halve",
+        "diagnostics",
+        "warnings",
+        "advice",
+        "settings",
+        "versions",
+    }
+    for name, one in result.quantities.items():
+        assert set(plain["quantities"][name]) == {
+            "estimate",
+            "estimator",
+            "interval",
+            "approximate",
+            "behavior",
+        }
+        assert plain["quantities"][name]["estimate"] == one.estimate
+        assert plain["quantities"][name]["interval"]["upper"] == one.interval.upper
+        assert one.approximate is not None
+        assert plain["quantities"][name]["approximate"]["upper"] == one.approximate.upper
+    assert plain["settings"]["seed"] == 0
+    assert plain["versions"]["ove-sb3"] == ove.__version__
     with pytest.raises(FrozenInstanceError):
+        result.n_steps = 0  # type: ignore[misc]
+    with pytest.raises(AttributeError):
         result.mean = 0.0  # type: ignore[misc]
 
 

@@ -1,4 +1,4 @@
-"""Where a log is, how it is cut and who does the work changes no bit of a result."""
+"""Where a log is, how it is divided and which process works on it changes no bit of a result."""
 
 from __future__ import annotations
 
@@ -11,15 +11,16 @@ import pytest
 from stable_baselines3 import PPO
 
 import ove_sb3 as ove
-from ove_sb3 import parallel
-from ove_sb3.core.statistics import shard_statistics
+from ove_sb3 import _parallel as parallel
+from ove_sb3._validation import episode_and_step
+from ove_sb3.core.statistics import StepScores, shard_statistics
 from ove_sb3.data.log import MemoryLog
 from ove_sb3.evaluation.candidates import as_candidate
 from ove_sb3.evaluation.reduction import Total, reduce_log
 
 from .corridor import GAMMA, HORIZON, choices, make_model, simulate
 from .same import same_result, same_statistics
-from .workers import Deadly, Traveller, lines
+from .workers import Deadly, Traveler, lines
 
 BLOCK = 300  # steps; large enough for a forward pass to depend on the other rows
 
@@ -45,7 +46,7 @@ def folder(data: ove.Trajectories, tmp_path: Path) -> Path:
     return path
 
 
-def as_judged(candidate: PPO, data: ove.Trajectories) -> Any:
+def as_policy_candidate(candidate: PPO, data: ove.Trajectories) -> Any:
     return as_candidate(
         candidate,
         metadata=data.metadata,
@@ -81,7 +82,7 @@ def test_blocks_of_the_usual_size(
 
 
 @pytest.mark.parametrize("some", [slice(0, 600), slice(20, 25), slice(0, 0)])
-def test_episodes_that_ran_at_once(
+def test_episodes_that_ran_together(
     data: ove.Trajectories, candidate: PPO, tmp_path: Path, some: slice
 ) -> None:
     overlaps = np.zeros(len(data), dtype=np.int64)
@@ -91,8 +92,8 @@ def test_episodes_that_ran_at_once(
     here = ove.evaluate(learned, candidate, gamma=GAMMA)
     log = ove.open_log(tmp_path, chunk_steps=1)
     for there in (log, log.load()):
-        found = ove.evaluate(there, candidate, gamma=GAMMA, n_jobs=2)
-        assert found.to_dict() == here.to_dict()
+        result = ove.evaluate(there, candidate, gamma=GAMMA, n_jobs=2)
+        assert result.to_dict() == here.to_dict()
 
 
 @pytest.mark.parametrize("block", [1, 2, 5, HORIZON, 40])
@@ -114,7 +115,10 @@ def test_blocks_of_one_episode_or_none(
 def test_blocks_are_added_from_left_to_right(data: ove.Trajectories) -> None:
     blocks = [
         shard_statistics(
-            np.log(np.linspace(0.5, 1.5, block.n_steps)), block.rewards, block.lengths, gamma=0.9
+            StepScores(np.log(np.linspace(0.5, 1.5, block.n_steps))),
+            block.rewards,
+            block.lengths,
+            gamma=0.9,
         )
         for _, block in MemoryLog(data).part(0, data.n_steps).windows(20)
     ]
@@ -149,7 +153,7 @@ def test_the_scoring_thread_is_one_and_the_setting_is_restored(
         seen.append(torch.get_num_threads())
         return log_prob(*args, **kwargs)
 
-    monkeypatch.setattr("ove_sb3.sb3.log_prob.log_prob", spy)
+    monkeypatch.setattr("ove_sb3.policies.log_prob.log_prob", spy)
     torch.set_num_threads(2)
     try:
         ove.evaluate(data, candidate, gamma=GAMMA)
@@ -160,13 +164,13 @@ def test_the_scoring_thread_is_one_and_the_setting_is_restored(
     assert len(seen) == -(-data.n_steps // BLOCK)
 
 
-def test_a_killed_process_is_made_up_for(
+def test_the_tasks_of_a_killed_process_are_redone(
     data: ove.Trajectories, folder: Path, candidate: PPO, tmp_path: Path
 ) -> None:
-    judged = as_judged(candidate, data)
+    policy = as_policy_candidate(candidate, data)
     options: dict[str, Any] = {"gamma": GAMMA, "horizon": HORIZON}
-    (here,) = reduce_log(MemoryLog(data), [judged], **options)
-    deadly = Deadly(judged, tmp_path, after=4 * BLOCK)
+    (here,) = reduce_log(MemoryLog(data), [policy], **options)
+    deadly = Deadly(policy, tmp_path, after=4 * BLOCK)
     log = ove.open_log(folder, chunk_steps=1)
     (there,) = reduce_log(log, [deadly], n_jobs=2, **options)
     same_statistics(there, here)
@@ -181,7 +185,7 @@ def test_processes_that_keep_dying_are_an_error(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(parallel, "MOST_FAILURES", 1)
-    deadly = Deadly(as_judged(candidate, data), tmp_path, after=4 * BLOCK, times=100)
+    deadly = Deadly(as_policy_candidate(candidate, data), tmp_path, after=4 * BLOCK, times=100)
     with pytest.raises(ove.WorkerError, match=r"2 times .* of 11 tasks done.*n_jobs"):
         reduce_log(
             ove.open_log(folder, chunk_steps=1), [deadly], gamma=GAMMA, horizon=HORIZON, n_jobs=2
@@ -191,15 +195,15 @@ def test_processes_that_keep_dying_are_an_error(
 def test_the_candidate_travels_once_per_process(
     data: ove.Trajectories, folder: Path, candidate: PPO, tmp_path: Path
 ) -> None:
-    traveller = Traveller(as_judged(candidate, data), tmp_path)
+    traveler = Traveler(as_policy_candidate(candidate, data), tmp_path)
     log = ove.open_log(folder, chunk_steps=1)
-    reduce_log(log, [traveller], gamma=GAMMA, horizon=HORIZON, n_jobs=2)
+    reduce_log(log, [traveler], gamma=GAMMA, horizon=HORIZON, n_jobs=2)
     arrivals, scores = lines(tmp_path / "arrivals"), lines(tmp_path / "scores")
     assert len(scores) == 11
     assert sorted(set(scores)) == sorted(arrivals)
 
 
-def test_one_candidate_after_the_other_in_the_same_processes(
+def test_one_candidate_after_another_in_the_same_processes(
     data: ove.Trajectories, candidate: PPO
 ) -> None:
     for model in (candidate, make_model(3), candidate):
@@ -211,7 +215,7 @@ def test_a_candidate_that_cannot_travel(
     data: ove.Trajectories, candidate: PPO, tmp_path: Path
 ) -> None:
     with (tmp_path / "x").open("w") as file:
-        stuck = Traveller(file, tmp_path)  # type: ignore[arg-type]
+        stuck = Traveler(file, tmp_path)  # type: ignore[arg-type]
         with pytest.raises(ove.InvalidInputError, match="`n_jobs` must be 1"):
             reduce_log(MemoryLog(data), [stuck], gamma=GAMMA, horizon=HORIZON, n_jobs=2)
 
@@ -235,11 +239,11 @@ def test_errors_name_the_episode_of_the_whole_log(
     )
     cut.save(tmp_path / "cut")
     (file,) = (tmp_path / "cut").glob("*.parquet")
-    with pytest.raises(ove.InvalidInputError, match=rf"Episode {bad[0]} was cut off") as caught:
+    with pytest.raises(ove.InvalidInputError, match=rf"episode {bad[0]} was cut off") as caught:
         ove.evaluate(cut, candidate, gamma=GAMMA, n_jobs=n_jobs)
     assert "parquet" not in str(caught.value)
     log = ove.open_log(tmp_path / "cut", chunk_steps=1)
-    with pytest.raises(ove.InvalidInputError, match=rf"Episode {bad[0]} was .*{file.name}, row "):
+    with pytest.raises(ove.InvalidInputError, match=rf"episode {bad[0]} of .*{file.name} was cut"):
         ove.evaluate(log, candidate, gamma=GAMMA, n_jobs=n_jobs)
 
 
@@ -249,13 +253,14 @@ def test_errors_name_the_step_of_the_whole_log(
 ) -> None:
     actions = data.actions.copy()
     actions[2500] = 7
+    position = "episode {}, step {}".format(*episode_and_step(2500, data.lengths))
     wrong = replace(data, actions=actions)
     wrong.save(tmp_path)
     (file,) = tmp_path.glob("*.parquet")
     for log, place in ((wrong, ""), (ove.open_log(tmp_path, chunk_steps=1), f".*{file.name}")):
-        with pytest.raises(ove.InvalidInputError, match=rf"got 7 at step 2500 of the log.*{place}"):
+        with pytest.raises(ove.InvalidInputError, match=rf"got 7 at {position} .*{place}"):
             ove.evaluate(log, candidate, gamma=GAMMA, n_jobs=n_jobs)
-    with pytest.raises(ove.InvalidInputError, match="got 7 at row 2500 "):
+    with pytest.raises(ove.InvalidInputError, match=f"got 7 at {position} "):
         ove.log_prob(candidate, wrong, batch_size=100)
 
 
@@ -264,6 +269,6 @@ def test_a_candidate_that_the_log_never_shows_is_warned_of_once(candidate: PPO) 
     for n_jobs in (1, 2):
         with pytest.warns(ove.SupportWarning) as caught:
             ove.evaluate(data, candidate, gamma=GAMMA, n_jobs=n_jobs)
-        (found,) = [w for w in caught if "never seen" in str(w.message)]
-        assert f"{data.n_steps} logged steps" in str(found.message)
-        assert found.filename == __file__
+        (warning,) = [w for w in caught if "never seen" in str(w.message)]
+        assert f"{data.n_steps} logged steps" in str(warning.message)
+        assert warning.filename == __file__

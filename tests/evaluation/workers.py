@@ -1,4 +1,4 @@
-"""Candidates that look into the worker that scores them; in a module that workers can import."""
+"""Candidates that observe the worker that scores them; in a module that workers can import."""
 
 from __future__ import annotations
 
@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from numpy.typing import NDArray
-
 import ove_sb3 as ove
+from ove_sb3.core.statistics import StepScores
 from ove_sb3.evaluation.candidates import PolicyCandidate
 
 
@@ -24,7 +23,7 @@ class Deadly:
     times: int = 1
     label: str = "deadly"
 
-    def score(self, chunk: ove.Trajectories, first_step: int) -> NDArray[Any]:
+    def score(self, chunk: ove.Trajectories, first_step: int) -> StepScores:
         if first_step >= self.after and self._next_turn():
             os.kill(os.getpid(), signal.SIGKILL)
         return self.inner.score(chunk, first_step)
@@ -40,29 +39,29 @@ class Deadly:
 
 
 @dataclass(frozen=True)
-class Traveller:
-    """Notes in a folder where it is unpickled, and where it is asked to score."""
+class Traveler:
+    """Records in a folder which process unpickles it, and which asks it for scores."""
 
     inner: PolicyCandidate
     folder: Path
-    label: str = "traveller"
+    label: str = "traveler"
 
     def __reduce__(self) -> Any:
         return arrive, (self.inner, self.folder)
 
-    def score(self, chunk: ove.Trajectories, first_step: int) -> NDArray[Any]:
-        self._note("scores")
+    def score(self, chunk: ove.Trajectories, first_step: int) -> StepScores:
+        self._record("scores")
         return self.inner.score(chunk, first_step)
 
-    def _note(self, what: str) -> None:
+    def _record(self, what: str) -> None:
         with (self.folder / what).open("a") as file:
             file.write(f"{os.getpid()}\n")
 
 
-def arrive(inner: PolicyCandidate, folder: Path) -> Traveller:
-    found = Traveller(inner, folder)
-    found._note("arrivals")
-    return found
+def arrive(inner: PolicyCandidate, folder: Path) -> Traveler:
+    traveler = Traveler(inner, folder)
+    traveler._record("arrivals")
+    return traveler
 
 
 def lines(file: Path) -> list[str]:

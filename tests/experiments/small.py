@@ -9,21 +9,21 @@ import numpy as np
 from ove_sb3.experiments.runner import StudyResult, Truth
 from ove_sb3.experiments.settings import GRIDWORLD, RECOMMENDER_AUTHORS, Sizes, Training
 
-#: Needs no training, and the paper's confidence level.
+#: A study without training, at the paper's confidence level.
 BANDIT = dataclasses.replace(RECOMMENDER_AUTHORS, name="bandit", delta=0.05)
 SIZES = Sizes(n_trials=5, n_grid=(40, 120), truth_episodes=50_000)
 SHORT = Training(total_timesteps=1024, n_envs=16, n_steps=4, learning_rate=1e-2)
 
 
 def diagonal_policy(probability: float = 0.86) -> list[list[float]]:
-    """A gridworld policy that mostly moves down and right at once."""
+    """A gridworld policy that mostly moves diagonally, down and right."""
     table = np.full((16, 8), (1.0 - probability) / 7)
     table[:, 7] = probability
     return [[float(p) for p in row] for row in table / table.sum(axis=1, keepdims=True)]
 
 
 def known_result() -> StudyResult:
-    """Four trials of one n around a truth of 2, to be summarised by hand."""
+    """Four trials of one n around a truth of 2, to be summarized by hand."""
     estimates = dict.fromkeys(
         ("naive_is", "naive_plugin", "is", "cdis", "pair", "pair_cdis", "crossfit"), 2.0
     )

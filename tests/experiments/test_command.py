@@ -60,7 +60,7 @@ def test_sizes_are_chosen() -> None:
     [(BANDIT, [[0.005, 0.985, 0.002, 0.005, 0.003]]), (GRIDWORLD, diagonal_policy())],
     ids=["recommender", "gridworld"],
 )
-def test_guaranteed_bounds_keep_their_word(study: Study, candidate: list[list[float]]) -> None:
+def test_guaranteed_bounds_hold(study: Study, candidate: list[list[float]]) -> None:
     from ove_sb3.experiments.domains import make_domain
 
     domain = make_domain(study, candidate)

@@ -18,7 +18,7 @@ from ove_sb3.experiments.settings import (
     Study,
     studies_of,
 )
-from ove_sb3.experiments.trials import TRUTH_PORTION, merge_truth, run_trial
+from ove_sb3.experiments.trials import TRUTH_PART, merge_truth, run_trial
 
 from .small import BANDIT, diagonal_policy
 
@@ -56,7 +56,7 @@ def test_exact_moments_are_those_of_simulated_returns(
     assert returns.max() <= high
 
 
-def test_both_readings_of_the_random_mean() -> None:
+def test_both_interpretations_of_the_random_mean() -> None:
     dosing = GaussianDomain(DIABETES, [0.5, 0.5]).env.dosing
     middle, half = (
         dosing.ratios(random_mean(study)[np.newaxis])[0]
@@ -89,7 +89,7 @@ def test_a_trial_is_one_growing_log() -> None:
         assert lower <= upper
 
 
-def test_portions_of_the_truth_add_up() -> None:
+def test_parts_of_the_truth_are_merged_exactly() -> None:
     rng = np.random.default_rng(4)
     samples = [rng.gamma(2.0, size=size) + size / 1000 for size in (300, 500, 1000)]
     parts = [
@@ -100,18 +100,18 @@ def test_portions_of_the_truth_add_up() -> None:
         }
         for x in samples
     ]
-    found, whole = merge_truth(parts), np.concatenate(samples)
-    assert found["mean"] == pytest.approx(whole.mean())
-    assert found["variance"] == pytest.approx(whole.var(ddof=1))
+    merged, whole = merge_truth(parts), np.concatenate(samples)
+    assert merged["mean"] == pytest.approx(whole.mean())
+    assert merged["variance"] == pytest.approx(whole.var(ddof=1))
     fourth = ((whole - whole.mean()) ** 4).mean()
-    assert found["standard_error"] == pytest.approx(((fourth - whole.var() ** 2) / 1800) ** 0.5)
-    assert found["episodes"] == 1800
+    assert merged["standard_error"] == pytest.approx(((fourth - whole.var() ** 2) / 1800) ** 0.5)
+    assert merged["episodes"] == 1800
 
 
 def test_the_settings_are_those_of_the_paper() -> None:
     assert FULL.n_trials == 100
     assert FULL.n_grid == (100, 316, 1000, 3162, 10_000, 31_622)
-    assert FULL.truth_episodes >= 1_000_000 >= TRUTH_PORTION
+    assert FULL.truth_episodes >= 1_000_000 >= TRUTH_PART
     assert all(study.mixing == 0.5 for study in STUDIES.values())
     assert {study.domain for study in studies_of("all")} == set(DOMAINS)
     with pytest.raises(ValueError, match="nowhere"):

@@ -44,7 +44,7 @@ def test_bars_are_the_failure_rates() -> None:
 
 
 @pytest.mark.parametrize("draw", [figures.figure_a, figures.figure_b])
-def test_labels_are_there_and_nothing_overlaps(
+def test_labels_exist_and_legends_overlap_nothing(
     draw: Callable[[StudyResult], Figure], result: StudyResult
 ) -> None:
     figure = draw(result)

@@ -14,7 +14,7 @@ from .small import BANDIT, SHORT
 
 
 @pytest.mark.parametrize("study", [GRIDWORLD, RECOMMENDER], ids=lambda study: study.name)
-def test_training_gives_a_table_and_is_seeded(study: Study) -> None:
+def test_training_returns_a_table_and_is_seeded(study: Study) -> None:
     table = policies.train(study, SHORT, seed=0)
     assert table.shape == ((16, 8) if study is GRIDWORLD else (1, 5))
     assert table.sum(axis=1) == pytest.approx(1.0)
@@ -33,7 +33,7 @@ def test_training_improves_the_policy() -> None:
     assert moments[0] > 6.5 > 4.0 > least[0]  # the best item is worth 7.2 on average
 
 
-def test_a_gaussian_has_its_mean_in_the_range() -> None:
+def test_the_mean_of_a_gaussian_lies_in_the_range() -> None:
     training = Training(total_timesteps=64, n_envs=16, n_steps=1, learning_rate=0.1, sd=0.3)
     mean = policies.train(DIABETES, training, seed=0)
     assert mean.shape == (2,)
@@ -56,7 +56,7 @@ def test_a_policy_is_trained_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert calls == [0, 1, 0]
 
 
-def test_a_policy_given_in_advance_is_normalised(tmp_path: Path) -> None:
+def test_a_given_policy_is_normalized(tmp_path: Path) -> None:
     table = policies.evaluation_policy(BANDIT, tmp_path, 0)
     assert table.shape == (1, 5)
     assert table.sum() == pytest.approx(1.0)

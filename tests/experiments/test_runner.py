@@ -12,11 +12,16 @@ from typing import Any
 
 import pytest
 
+import ove_sb3.core
+import ove_sb3.envs
+from ove_sb3.experiments import storage
 from ove_sb3.experiments.runner import run_study, run_tasks
 from ove_sb3.experiments.settings import Sizes
+from ove_sb3.experiments.storage import _digest, fingerprint
 
 from .small import BANDIT, SIZES
 
+EXPERIMENTS = Path(storage.__file__).parent
 MANY = Sizes(n_trials=200, n_grid=(1000, 2000), truth_episodes=0)
 # The command itself, with one study that needs no training.
 COMMAND = """
@@ -41,12 +46,12 @@ def test_the_number_of_jobs_changes_nothing(tmp_path: Path) -> None:
 
 
 def test_the_number_of_jobs_changes_no_digit_of_large_logs(tmp_path: Path) -> None:
-    # Large enough for numpy's linear algebra to use all threads that a process has.
+    # Large enough for numpy's linear algebra to use all threads of a process.
     sizes = Sizes(n_trials=2, n_grid=(40_000,), truth_episodes=0)
     assert run(sizes, tmp_path / "1", jobs=1) == run(sizes, tmp_path / "2", jobs=2)
 
 
-def test_more_trials_later_are_those_of_one_long_run(tmp_path: Path) -> None:
+def test_trials_added_later_equal_those_of_one_long_run(tmp_path: Path) -> None:
     few = dataclasses.replace(SIZES, n_trials=2)
     begun = run(few, tmp_path / "parts")
     whole = run(SIZES, tmp_path / "parts")
@@ -58,10 +63,37 @@ def test_trials_differ_and_so_do_seeds(tmp_path: Path) -> None:
     cells = run(SIZES, tmp_path)
     values = {cell["estimates"]["crossfit"] for cell in cells}
     assert len(values) == len(cells) == SIZES.n_trials * len(SIZES.n_grid)
-    # In the same folder: results of other settings are neither mixed in nor lost.
+    # In the same folder: results of different settings are kept apart.
     other = run(SIZES, tmp_path, seed=1)
     assert not values & {cell["estimates"]["crossfit"] for cell in other}
     assert run(SIZES, tmp_path) == cells
+
+
+def test_results_depend_on_all_sources_of_the_core(monkeypatch: pytest.MonkeyPatch) -> None:
+    read_bytes, seen = Path.read_bytes, []
+
+    def record(path: Path) -> bytes:
+        seen.append(path)
+        return read_bytes(path)
+
+    monkeypatch.setattr(Path, "read_bytes", record)
+    _digest.cache_clear()
+    before = fingerprint({}, ("core", "envs", "trials"))
+    folders = {Path(folder) for folder in (*ove_sb3.core.__path__, *ove_sb3.envs.__path__)}
+    sources = {path for folder in folders for path in folder.rglob("*.py")}
+    sources = {path for path in sources if "render" not in path.name}
+    assert len({path.parent for path in sources}) > len(folders), "no file of a subfolder"
+    assert {path for path in seen if path.parent != EXPERIMENTS} == sources
+    for changed in sorted(sources, key=str)[::7]:
+        monkeypatch.setattr(
+            Path,
+            "read_bytes",
+            lambda path: read_bytes(path) + b"#" * (path == changed),  # noqa: B023
+        )
+        _digest.cache_clear()
+        assert fingerprint({}, ("core", "envs", "trials")) != before, changed
+    monkeypatch.undo()
+    _digest.cache_clear()
 
 
 def test_finished_tasks_are_not_computed_again(tmp_path: Path) -> None:
@@ -88,13 +120,21 @@ def test_the_settings_are_saved_with_versions(tmp_path: Path) -> None:
     assert plain["study"]["delta"] == 0.05
     assert plain["study"]["candidate"][1] == 0.99102
     assert plain["truth"]["variance"] == pytest.approx(0.1372, abs=1e-4)
-    assert plain["bounds"]["bootstrap"]["n_resamples"] == 1000
+    assert plain["bounds"]["bootstrap"] == {
+        "method": "bootstrap",
+        "variant": "basic",
+        "n_resamples": 1000,
+        "estimator": "cdis",
+        "uses_ratio": False,
+    }
+    assert plain["bounds"]["betting_ratio"] == {"method": "betting", "uses_ratio": True}
+    assert plain["estimators"][-1] == "crossfit"
     assert set(plain["versions"]) >= {"python", "numpy", "ove-sb3", "torch", "stable-baselines3"}
 
 
 @pytest.mark.parametrize("jobs", [1, 2])
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
-def test_what_was_finished_survives(how: signal.Signals, jobs: int, tmp_path: Path) -> None:
+def test_finished_trials_survive(how: signal.Signals, jobs: int, tmp_path: Path) -> None:
     size = ["--trials", str(MANY.n_trials), "--n", *map(str, MANY.n_grid)]
     command = [sys.executable, "-c", COMMAND, "all", *size, "--jobs", str(jobs)]
     process = subprocess.Popen(

@@ -34,7 +34,7 @@ def test_misses_widths_and_ratios_by_hand() -> None:
     assert math.isinf(rows["bootstrap_crossfit"]["times_narrower"])
 
 
-def test_bias_spread_and_error_by_hand() -> None:
+def test_bias_deviation_and_error_by_hand() -> None:
     rows = {row["estimator"]: row for row in estimate_rows(known_result())}
     cdis = rows["cdis"]  # 1, 2, 3, 6 around 2
     assert cdis["mean"] == 3.0
@@ -45,7 +45,7 @@ def test_bias_spread_and_error_by_hand() -> None:
     assert rows["pair"]["error_percent"] == rows["pair"]["sd"] == rows["pair"]["bias_z"] == 0.0
 
 
-def test_what_is_saved_can_be_read_again(tmp_path: Path) -> None:
+def test_saved_results_can_be_read(tmp_path: Path) -> None:
     result = known_result()
     save(result, tmp_path)
     bounds = pyarrow.csv.read_csv(tmp_path / "bounds.csv").to_pylist()
@@ -60,7 +60,7 @@ def test_what_is_saved_can_be_read_again(tmp_path: Path) -> None:
     assert settings["study"]["name"] == "known"
 
 
-def test_the_printed_table_says_what_matters() -> None:
+def test_the_printed_tables() -> None:
     text = as_text(known_result())
     assert "true variance 2 moves² (exact)" in text
     assert "4 trials, each bound at level 0.05" in text

@@ -1,14 +1,18 @@
-"""Results to show: a good one, one that says little, and a comparison."""
+"""Results to show: a good one, some that prove nothing, and a comparison."""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
 import ove_sb3 as ove
+from ove_sb3.data.log import MemoryLog
+from ove_sb3.evaluation.candidates import KnownLogProbs
+from ove_sb3.evaluation.pipeline import evaluate_a_priori
 
 ODD = "<b>odd</b> & 'name'"
 
@@ -42,7 +46,33 @@ def comparison() -> ove.Comparison:
 
 
 @pytest.fixture(scope="session")
-def blind() -> ove.Evaluation:
+def no_support() -> ove.Evaluation:
+    """No logged episode is possible under the candidate."""
     data, _ = log(20)
     with pytest.warns(ove.SupportWarning):
         return ove.evaluate(data, np.full(data.n_steps, -np.inf), gamma=0.95)
+
+
+@pytest.fixture(scope="session")
+def no_weights(result: ove.Evaluation) -> ove.Evaluation:
+    """The weights could not be computed: the estimates are NaN, the intervals a priori."""
+    data, candidates = log()
+    candidate = KnownLogProbs(candidates["far"], label="far")
+    return evaluate_a_priori(
+        MemoryLog(data), candidate, result.plan, "an importance weight is too large to compute."
+    )
+
+
+class Crossed(ove.Betting):
+    """Bounds of the variance that contradict each other."""
+
+    def bounds(self, quantity: ove.Quantity, *args: Any, **options: Any) -> tuple[float, float]:
+        lower, upper = super().bounds(quantity, *args, **options)
+        return (upper, lower) if quantity.name == "variance" else (lower, upper)
+
+
+@pytest.fixture(scope="session")
+def contradictory() -> ove.Evaluation:
+    """The bounds of variance and standard deviation contradict each other."""
+    data, candidates = log()
+    return ove.evaluate(data, candidates["near"], gamma=0.95, method=Crossed())

@@ -1,4 +1,4 @@
-"""What is drawn is what was computed."""
+"""The numbers behind the pictures, the tables and the text."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 import ove_sb3 as ove
-from ove_sb3.evaluation.text import bounds, count, number, percent, table
-from ove_sb3.report.shapes import concentration, histogram, ticks
+from ove_sb3.report.numbers import bounds, count, label, number, percent
+from ove_sb3.report.shapes import concentration, histogram, quantity_chart, ticks
+from ove_sb3.report.table import Table
 
 
 def statistics(weights: list[float], returns: list[float]) -> ove.TrajectoryStatistics:
@@ -34,8 +35,8 @@ def test_histogram_shares_add_up_to_one_and_move_with_the_weights() -> None:
 def test_degenerate_histograms() -> None:
     same = histogram(statistics([1.0, 1.0], [3.0, 3.0]))
     assert same.behavior.sum() == 1
-    blind = histogram(statistics([0.0, 0.0], [1.0, 2.0]))
-    assert not blind.candidate.any()
+    no_support = histogram(statistics([0.0, 0.0], [1.0, 2.0]))
+    assert not no_support.candidate.any()
 
 
 def test_concentration() -> None:
@@ -85,4 +86,44 @@ def test_numbers_as_text() -> None:
     ]
     assert [count(x) for x in (4.512, 999.4, 2000.0)] == ["4.51", "999", "2000"]
     assert bounds(None) == "-"
-    assert table([["a", "b"], ["cc", "d"]]) == ["a    b", "cc   d"]
+    assert number(float("nan")) == count(float("nan")) == "-"
+
+
+def test_tables_are_aligned() -> None:
+    table = Table.of(["", "bb"], [["a", "b"], ["cc", "d"]])
+    assert table.lines() == ["     bb", "a     b", "cc    d"]
+    assert str(table) == "\n".join(table.lines())
+
+
+def test_labels_of_intervals(
+    result: ove.Evaluation, contradictory: ove.Evaluation, no_support: ove.Evaluation
+) -> None:
+    good, other = result["mean"].interval, result["variance"].interval
+    approximate, broken = result["mean"].approximate, contradictory["variance"].interval
+    assert approximate is not None
+    assert label(good) == label(good, other) == "guaranteed"
+    assert label(approximate) == label(good, approximate) == "approximate"
+    assert label(broken) == label(good, broken) == label(approximate, broken) == "contradictory"
+
+
+def test_charts_of_quantities(
+    result: ove.Evaluation, contradictory: ove.Evaluation, no_weights: ove.Evaluation
+) -> None:
+    chart = quantity_chart(result["mean"])
+    assert chart.title == "mean of the return"
+    assert [(bar.label, bar.kind) for bar in chart.bars] == [
+        ("guaranteed", "main"),
+        ("bootstrap", "approximate"),
+    ]
+    low, high = chart.extent
+    for bar in chart.bars:
+        assert bar.estimate == result.mean
+        assert low <= bar.lower < bar.upper <= high
+    assert low <= chart.behavior == result["mean"].behavior <= high
+    crossed = quantity_chart(contradictory["variance"])
+    assert crossed.bars[0].label == "contradictory"
+    assert crossed.bars[0].lower > crossed.bars[0].upper
+    assert crossed.extent[0] <= crossed.bars[0].upper
+    assert crossed.extent[1] >= crossed.bars[0].lower
+    unknown = quantity_chart(no_weights["mean"])
+    assert unknown.extent == no_weights["mean"].interval.a_priori

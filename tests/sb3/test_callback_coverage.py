@@ -11,14 +11,13 @@ from scipy.stats import binomtest
 from stable_baselines3.common.callbacks import BaseCallback
 
 import ove_sb3 as ove
+from tests.policies.tabular import GAMMA, UNIFORM, exact, probabilities, simulate, small_ppo
 
-from .tabular import GAMMA, UNIFORM, exact, probabilities, simulate, small_ppo
-
-N_LOOKS = 6
+N_EVALUATIONS = 6
 
 
 class Truth(BaseCallback):
-    """Notes the exact mean and variance of the model at every look."""
+    """Record the exact mean and variance of the model at every evaluation."""
 
     def __init__(self, gamma: float = GAMMA) -> None:
         super().__init__()
@@ -31,7 +30,7 @@ class Truth(BaseCallback):
 
 
 def misses(callback: ove.OffPolicyVarianceCallback, truth: Truth) -> NDArray[np.bool_]:
-    """Whether the bounds miss, by look and quantity, (n_looks, 2)."""
+    """Whether the bounds miss, by evaluation and quantity, (n_evaluations, 2)."""
     rows = callback.evaluations
     lower = np.stack([rows["mean_lower"], rows["variance_lower"]], axis=1)
     upper = np.stack([rows["mean_upper"], rows["variance_upper"]], axis=1)
@@ -41,14 +40,14 @@ def misses(callback: ove.OffPolicyVarianceCallback, truth: Truth) -> NDArray[np.
 
 
 def run(seed: int, n: int, **options: Any) -> tuple[ove.OffPolicyVarianceCallback, Truth]:
-    """One short training run, judged by `n` episodes of the uniform policy."""
+    """One short training run, evaluated from `n` episodes of the uniform policy."""
     data = simulate(UNIFORM, n, np.random.default_rng([seed, 1]))
     truth = Truth()
     callback = ove.OffPolicyVarianceCallback(
         data, eval_freq=32, callback_after_eval=truth, verbose=0, **options
     )
-    small_ppo(seed).learn(32 * (N_LOOKS - 1), callback=callback)
-    assert callback.n_looks == N_LOOKS
+    small_ppo(seed).learn(32 * (N_EVALUATIONS - 1), callback=callback)
+    assert callback.n_evaluations == N_EVALUATIONS
     return callback, truth
 
 
@@ -69,14 +68,14 @@ def test_the_bounds_cover_the_truth_and_the_estimates_are_close() -> None:
     assert np.allclose(rows["mean"], values[:, 0], atol=0.05)
     assert np.allclose(rows["variance"], values[:, 1], atol=0.08)
     width = np.subtract(rows["variance_upper"], rows["variance_lower"])
-    assert width.max() < 2.0, "bounds that say nothing cover everything"
+    assert width.max() < 2.0, "uninformative bounds cover everything"
 
 
 @pytest.mark.parametrize(
     "n_runs", [pytest.param(16, id="fast"), pytest.param(240, id="full", marks=pytest.mark.slow)]
 )
 def test_all_bounds_of_a_run_hold_together(n_runs: int) -> None:
-    # A large delta, so that misses do occur and their number can be judged.
+    # A large delta, so that misses do occur and their number can be tested.
     delta = 0.5
     any_miss = [misses(*run(seed, 300, delta=delta)).any() for seed in range(n_runs)]
     p_value = binomtest(sum(any_miss), n_runs, delta, alternative="greater").pvalue
@@ -84,9 +83,11 @@ def test_all_bounds_of_a_run_hold_together(n_runs: int) -> None:
 
 
 @pytest.mark.slow
-def test_the_bounds_of_every_single_look_hold() -> None:
+def test_the_bounds_of_every_single_evaluation_hold() -> None:
     delta, n_runs = 0.5, 240
-    found = np.array([misses(*run(seed, 300, delta=delta, looks="each")) for seed in range(n_runs)])
-    for look in range(N_LOOKS):
-        count = int(found[:, look].any(axis=1).sum())
+    missed = np.array(
+        [misses(*run(seed, 300, delta=delta, error_spending="each")) for seed in range(n_runs)]
+    )
+    for k in range(N_EVALUATIONS):
+        count = int(missed[:, k].any(axis=1).sum())
         assert binomtest(count, n_runs, delta, alternative="greater").pvalue > 1e-3

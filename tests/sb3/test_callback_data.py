@@ -1,4 +1,4 @@
-"""Where the callback's data come from: growing logs, the model's own log, broken input."""
+"""Data of the callback: growing logs, logs of the model's own training, invalid input."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.vec_env import DummyVecEnv
 
 import ove_sb3 as ove
+from ove_sb3.data.log import DiskPart
+from tests.policies.tabular import HORIZON, REWARD_RANGE, UNIFORM, Tabular, simulate, small_ppo
 
-from .tabular import HORIZON, REWARD_RANGE, UNIFORM, Tabular, simulate, small_ppo
-from .test_callback import log, watch
+from .test_callback import log, make_callback
 
 KNOWN: dict[str, Any] = {"reward_range": REWARD_RANGE, "horizon": HORIZON}
 
@@ -24,7 +25,7 @@ KNOWN: dict[str, Any] = {"reward_range": REWARD_RANGE, "horizon": HORIZON}
 
 
 class Grow(BaseCallback):
-    """Plays another process that adds to a log."""
+    """Add to a log as another process would."""
 
     def __init__(self, path: Path) -> None:
         super().__init__()
@@ -38,34 +39,95 @@ class Grow(BaseCallback):
         return True
 
 
-def test_a_directory_is_read_again_at_every_look(tmp_path: Path) -> None:
+def test_a_directory_is_read_at_every_evaluation(tmp_path: Path) -> None:
     log(50).save(tmp_path)
-    callback = watch(tmp_path)
+    callback = make_callback(tmp_path)
     small_ppo().learn(64, callback=[Grow(tmp_path), callback])
-    assert callback.evaluations["n_trajectories"] == [150, 250, 250]
+    assert callback.evaluations["n_trajectories"].tolist() == [150, 250, 250]
     assert all(callback.evaluations["guaranteed"])
 
 
 def test_a_directory_may_be_empty_at_first(tmp_path: Path) -> None:
     writer = ove.EpisodeWriter(tmp_path, log(2).metadata)
-    callback = watch(str(tmp_path), eval_freq=8)
-    with pytest.warns(ove.OveWarning, match="got 0 at 8 timesteps: this look is left out"):
+    callback = make_callback(str(tmp_path), eval_freq=8)
+    with pytest.warns(ove.OveWarning, match="got 0 at 8 timesteps: this evaluation is left"):
         small_ppo().learn(32, callback=[Grow(tmp_path), callback])
     assert callback.evaluations_timesteps == [16, 24, 32, 32]
-    assert callback.evaluations["look"] == [1, 2, 3, 4]  # a look left out costs nothing
+    # An evaluation that is left out spends no error probability.
+    assert callback.evaluations["evaluation"].tolist() == [1, 2, 3, 4]
     writer.close()
 
 
-def test_a_function_is_asked_at_every_look() -> None:
+def test_a_function_is_called_at_every_evaluation() -> None:
     sizes = iter([10, 20, 30])
-    callback = watch(lambda: log(next(sizes)))
+    callback = make_callback(lambda: log(next(sizes)))
     small_ppo().learn(64, callback=callback)
-    assert callback.evaluations["n_trajectories"] == [10, 20, 30]
+    assert callback.evaluations["n_trajectories"].tolist() == [10, 20, 30]
 
 
-def test_a_log_of_the_model_itself_drawn_anew_is_a_fair_judge() -> None:
+def test_a_log_on_disk_is_streamed_with_the_same_result(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = log(500)
+    data.save(tmp_path)
+
+    def refuse(*_: Any) -> ove.Trajectories:
+        raise AssertionError("the whole log was loaded")
+
+    results = []
+    for source in (data, tmp_path, ove.open_log(tmp_path)):
+        with monkeypatch.context() as patched:
+            patched.setattr(ove.DiskLog, "load", refuse)
+            patched.setattr(ove.Trajectories, "load", refuse)
+            callback = make_callback(source)
+            small_ppo().learn(32, callback=callback)
+        assert callback.last_evaluation is not None
+        results.append(callback.last_evaluation.to_dict())
+    assert results[0] == results[1] == results[2]
+
+
+def test_an_opened_log_does_not_grow(tmp_path: Path) -> None:
+    log(50).save(tmp_path)
+    callback = make_callback(ove.open_log(tmp_path))
+    small_ppo().learn(64, callback=[Grow(tmp_path), callback])
+    assert callback.evaluations["n_trajectories"].tolist() == [50, 50, 50]
+
+
+def test_a_log_on_disk_is_opened_again_if_a_file_was_renamed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log(50).save(tmp_path)
+    open_files, failures = DiskPart.windows, iter([True, False, True, False, False])
+
+    def fail_at_first(self: DiskPart, width: int) -> Any:
+        if next(failures, False):
+            raise FileNotFoundError("renamed by its writer")
+        return open_files(self, width)
+
+    monkeypatch.setattr(DiskPart, "windows", fail_at_first)
+    callback = make_callback(tmp_path)
+    small_ppo().learn(32, callback=callback)
+    assert callback.evaluations["n_trajectories"].tolist() == [50, 50]
+
+
+def test_a_file_that_is_never_found_is_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log(50).save(tmp_path)
+
+    def fail(self: DiskPart, width: int) -> Any:
+        raise FileNotFoundError("gone")
+
+    monkeypatch.setattr(DiskPart, "windows", fail)
+    with pytest.raises(FileNotFoundError, match="gone"):
+        small_ppo().learn(32, callback=make_callback(tmp_path))
+
+
+def test_a_fresh_log_of_the_model_itself_keeps_the_guarantee() -> None:
     model = small_ppo()
-    callback = watch(lambda: ove.collect(model, Tabular(), 50, seed=model.num_timesteps), **KNOWN)
+    callback = make_callback(
+        lambda: ove.collect(model, Tabular(), 50, seed=model.num_timesteps), **KNOWN
+    )
     model.learn(32, callback=callback)
     assert all(callback.evaluations["guaranteed"])
     assert callback.evaluations["ess"] == pytest.approx([50.0, 50.0])
@@ -83,31 +145,35 @@ def logged_training(path: Path | None = None) -> tuple[Any, ove.VecLogActionProb
 
 def test_the_directory_of_the_training_log_voids_the_guarantee(tmp_path: Path) -> None:
     model, _ = logged_training(tmp_path / "log")
-    callback = watch(
-        tmp_path / "log", max_variance=100.0, best_model_save_path=tmp_path / "best", **KNOWN
+    callback = make_callback(
+        tmp_path / "log",
+        requirements=["variance <= 100"],
+        best_model_save_path=tmp_path / "best",
+        **KNOWN,
     )
-    with pytest.warns(ove.DependenceWarning, match=r"guarantee is void.*no model satisfies"):
+    with pytest.warns(ove.DependenceWarning, match=r"labelled approximate and prove no require"):
         model.learn(64, callback=callback)
-    assert callback.n_looks == 3
+    assert callback.n_evaluations == 3
     assert not any(callback.evaluations["guaranteed"])
-    assert not any(callback.evaluations["admissible"])
+    assert not any(callback.evaluations["satisfied"])
     assert not list((tmp_path / "best").iterdir())
-    look = callback.last_look
-    assert look is not None
-    assert "approximate" in str(look.variance_interval)
-    assert "trained on these very trajectories" in look.mean_interval.assumptions[-1]
-    # Flushed for every look, whatever `flush_every` is; and in the order of logging.
-    assert look.n_trajectories > 10
-    assert "order of logging" in look.mean_interval.assumptions[0]
+    result = callback.last_evaluation
+    assert result is not None
+    assert "approximate" in str(result["variance"].interval)
+    assert "trained on these trajectories" in result["mean"].interval.assumptions[-1]
+    assert "trained on these trajectories" in callback.last_verdicts[0].reason
+    # Flushed for every evaluation, whatever `flush_every` is; and in the order of logging.
+    assert result.n_trajectories > 10
+    assert "order of logging" in result["mean"].interval.assumptions[0]
 
 
 def test_the_training_log_in_memory_voids_the_guarantee() -> None:
     model, venv = logged_training()
-    callback = watch(venv.trajectories, **KNOWN)
+    callback = make_callback(venv.trajectories, **KNOWN)
     with pytest.warns(ove.DependenceWarning, match="own training"):
         model.learn(32, callback=callback)
     assert not any(callback.evaluations["guaranteed"])
-    later = watch(venv.trajectories(), **KNOWN)
+    later = make_callback(venv.trajectories(), **KNOWN)
     with pytest.warns(ove.DependenceWarning, match="own training"):
         model.learn(32, callback=later)
     assert not any(later.evaluations["guaranteed"])
@@ -117,7 +183,7 @@ def test_the_log_of_a_wrapped_single_environment_voids_the_guarantee(tmp_path: P
     env = ove.LogActionProbability(Tabular(), path=tmp_path)
     model = small_ppo(venv=DummyVecEnv([lambda: env]))
     env.set_model(model)
-    callback = watch(tmp_path, **KNOWN)
+    callback = make_callback(tmp_path, **KNOWN)
     with pytest.warns(ove.DependenceWarning, match="own training"):
         model.learn(32, callback=callback)
     assert not any(callback.evaluations["guaranteed"])
@@ -130,58 +196,60 @@ def adaptive(behavior: str | None) -> ove.Trajectories:
 
 @pytest.mark.parametrize("behavior", ["PPO", None])
 def test_a_log_of_learning_by_the_same_class_may_be_its_own(behavior: str | None) -> None:
-    callback = watch(adaptive(behavior))
+    callback = make_callback(adaptive(behavior))
     with pytest.warns(ove.DependenceWarning, match="pass independent=True if"):
         small_ppo().learn(32, callback=callback)
     assert not any(callback.evaluations["guaranteed"])
 
 
-def test_a_log_of_learning_by_others_is_adaptive_but_fair() -> None:
+def test_a_log_of_learning_by_others_keeps_the_guarantee() -> None:
     for data, options in ((adaptive("DQN"), {}), (adaptive("PPO"), {"independent": True})):
-        callback = watch(data, **options)
+        callback = make_callback(data, **options)
         small_ppo().learn(32, callback=callback)
         assert all(callback.evaluations["guaranteed"])
-        assert callback.last_look is not None
-        assert "order of logging" in callback.last_look.mean_interval.assumptions[0]
+        assert callback.last_evaluation is not None
+        assumptions = callback.last_evaluation["mean"].interval.assumptions
+        assert "order of logging" in assumptions[0]
 
 
-def test_episodes_that_ran_together_while_others_learned_are_heeded() -> None:
+def test_episodes_that_overlap_while_others_learn_keep_the_guarantee() -> None:
     data = adaptive("DQN")
-    callback = watch(replace(data, overlaps=np.ones(len(data), dtype=int)))
+    callback = make_callback(replace(data, overlaps=np.ones(len(data), dtype=int)))
     small_ppo().learn(32, callback=callback)
     assert all(callback.evaluations["guaranteed"])
-    assert callback.last_look is not None
-    assert "under way" in callback.last_look.variance_interval.assumptions[0]
+    assert callback.last_evaluation is not None
+    assumptions = callback.last_evaluation["variance"].interval.assumptions
+    assert "ended while another was running" in assumptions[0]
 
 
-def test_the_caller_may_know_that_the_model_depends_on_the_log() -> None:
-    callback = watch(independent=False)
+def test_the_caller_may_state_that_the_model_depends_on_the_log() -> None:
+    callback = make_callback(independent=False)
     with pytest.warns(ove.DependenceWarning):
         small_ppo().learn(32, callback=callback)
     assert not any(callback.evaluations["guaranteed"])
 
 
 def test_the_warning_comes_once() -> None:
-    callback = watch(independent=False)
+    callback = make_callback(independent=False)
     model = small_ppo()
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         model.learn(64, callback=callback)
         model.learn(64, callback=callback, reset_num_timesteps=False)
-    assert [each.category for each in caught] == [ove.DependenceWarning]
+    assert [entry.category for entry in caught] == [ove.DependenceWarning]
 
 
-def test_a_logged_training_judged_by_other_data_is_not_suspected(tmp_path: Path) -> None:
+def test_a_logged_training_may_be_evaluated_from_other_data(tmp_path: Path) -> None:
     model, _ = logged_training(tmp_path)
-    callback = watch()
+    callback = make_callback()
     model.learn(32, callback=callback)
     assert all(callback.evaluations["guaranteed"])
 
 
-# --- what cannot be judged, and bad input
+# --- logs without information, and invalid input
 
 
-def test_weights_that_overflow_leave_the_trivial_bounds() -> None:
+def test_weights_that_overflow_leave_the_a_priori_range() -> None:
     n_steps = 600
     data = ove.Trajectories.from_arrays(
         observations=np.zeros(2 * n_steps, dtype=int),
@@ -190,22 +258,29 @@ def test_weights_that_overflow_leave_the_trivial_bounds() -> None:
         rewards=np.ones(2 * n_steps),
         lengths=[n_steps, n_steps],
     )
-    callback = watch(data, reward_range=(0, 1), gamma=1.0, horizon=1000)
-    with pytest.warns(ove.SupportWarning, match="overflow"):
+    requirements = ["variance <= 1000"]
+    callback = make_callback(
+        data, reward_range=(0, 1), gamma=1.0, horizon=1000, requirements=requirements
+    )
+    with pytest.warns(ove.SupportWarning, match="no tighter than the a priori bound.*overflow"):
         small_ppo().learn(32, callback=callback)
-    look = callback.last_look
-    assert look is not None
-    assert (look.mean_interval.lower, look.mean_interval.upper) == (0.0, 1000.0)
-    assert (look.variance_interval.lower, look.variance_interval.upper) == (0.0, 250_000.0)
-    assert np.isnan([look.mean, look.variance, look.effective_sample_size]).all()
-    assert look.guaranteed
-    assert not look.mean_interval.informative
+    result = callback.last_evaluation
+    assert result is not None
+    mean, variance = result["mean"].interval, result["variance"].interval
+    assert (mean.lower, mean.upper) == (0.0, 1000.0)
+    assert (variance.lower, variance.upper) == (0.0, 250_000.0)
+    ess = result.diagnostics.effective_sample_size
+    assert np.isnan([result.mean, result.variance, ess]).all()
+    assert result.guaranteed
+    assert not mean.informative
+    assert [verdict.status for verdict in callback.last_verdicts] == ["undecided"]
+    assert not callback.satisfied
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"data": 3}, "`data` must be Trajectories, a function"),
+        ({"data": 3}, "`data` must be Trajectories, a log opened by open_log, a function"),
         ({"data": log(5)[:1]}, "`data` must hold at least 2 episodes, got 1"),
         ({"eval_freq": 0}, "`eval_freq` must be an integer of at least 1, got 0"),
         ({"eval_freq": 10.5}, "`eval_freq` must be an integer"),
@@ -213,14 +288,25 @@ def test_weights_that_overflow_leave_the_trivial_bounds() -> None:
         ({"delta": 1.0}, "`delta` must lie in"),
         ({"gamma": 1.5}, "`gamma` must lie in"),
         ({"horizon": 0}, "`horizon` must be an integer of at least 1"),
-        ({"looks": "all"}, "`looks` must be one of 'spend', 'each', got 'all'"),
-        ({"max_variance": -1.0}, "`max_variance` must lie in"),
-        ({"min_mean": float("nan")}, "`min_mean` must lie in"),
-        ({"min_mean": 0.0, "reward_range": "from_data"}, "must be stated for a gate"),
+        (
+            {"error_spending": "all"},
+            "`error_spending` must be one of 'spend', 'each', got 'all'",
+        ),
+        ({"requirements": "variance <= 1"}, "`requirements` must be a sequence of expressions"),
+        ({"requirements": ["variance 1"]}, "must be a quantity, one of <=, >=, < and >, and a"),
+        ({"requirements": ["mean >= nan"]}, "must end in a finite number, got 'nan'"),
+        ({"requirements": ["spread <= 1"]}, "`quantity` must be one of .*, got 'spread'"),
+        (
+            {"requirements": ["mean >= 0"], "reward_range": "from_data"},
+            "must be stated for requirements",
+        ),
+        ({"quantities": "mean"}, "`quantities` must be a sequence"),
+        ({"method": "magic"}, "`method` must be one of"),
+        ({"approximate": 3}, "`method` must be a method"),
         ({"independent": "yes"}, "`independent` must be True, False or None, got 'yes'"),
     ],
 )
-def test_bad_arguments_are_refused_at_once(options: dict[str, Any], message: str) -> None:
+def test_bad_arguments_are_refused_on_construction(options: dict[str, Any], message: str) -> None:
     options = {"data": log(5), **options}
     with pytest.raises(ove.InvalidInputError, match=message):
         ove.OffPolicyVarianceCallback(**options)
@@ -253,36 +339,37 @@ def test_bad_data_are_refused_before_training(
 ) -> None:
     model = small_ppo()
     with pytest.raises(error, match=message):
-        model.learn(64, callback=watch(data, eval_freq=1000, **options))
+        model.learn(64, callback=make_callback(data, eval_freq=1000, **options))
     assert model.num_timesteps == 0
 
 
-def test_the_check_before_training_does_not_blame_two_short_episodes() -> None:
+def test_the_check_before_training_accepts_two_short_episodes() -> None:
     data = log()
     short = np.flatnonzero((data.lengths == 1) & (np.asarray(data.actions)[data.starts] == 0))
     order = np.concatenate([short[:2], np.delete(np.arange(len(data)), short[:2])])
-    callback = watch(data[order])  # the first two show only one action; a warning would raise
+    # The first two episodes show only one action; a warning would raise.
+    callback = make_callback(data[order])
     small_ppo().learn(32, callback=callback)
-    assert callback.n_looks == 2
+    assert callback.n_evaluations == 2
 
 
 def test_a_function_must_return_trajectories() -> None:
     with pytest.raises(
         ove.InvalidInputError, match="must return Trajectories when called, got int"
     ):
-        small_ppo().learn(32, callback=watch(lambda: 3))
+        small_ppo().learn(32, callback=make_callback(lambda: 3))
 
 
 def test_a_ratio_above_the_stated_bound_is_an_error() -> None:
     with pytest.raises(ove.AssumptionError, match="`max_ratio` must be at least every logged"):
-        small_ppo().learn(64, callback=watch(max_ratio=1.0001))
+        small_ppo().learn(64, callback=make_callback(max_ratio=1.0001))
 
 
 def test_a_file_of_other_origin_is_not_continued(tmp_path: Path) -> None:
     np.savez(tmp_path / "evaluations.npz", timesteps=[1], results=[[2.0]])
     model = small_ppo().learn(32)
     with pytest.raises(ove.StorageError, match="Choose another `log_path`"):
-        model.learn(32, callback=watch(log_path=tmp_path), reset_num_timesteps=False)
+        model.learn(32, callback=make_callback(log_path=tmp_path), reset_num_timesteps=False)
 
 
 def test_the_uniform_policy_is_the_behavior() -> None:
@@ -301,15 +388,33 @@ def test_episodes_that_were_cut_off_are_refused() -> None:
         metadata=replace(data.metadata, horizon=None),
     )
     with pytest.raises(ove.InvalidInputError, match="complete episodes"):
-        small_ppo().learn(32, callback=watch(cut))
+        small_ppo().learn(32, callback=make_callback(cut))
 
 
-def test_wrong_probabilities_leave_only_what_always_holds() -> None:
+def test_wrong_probabilities_leave_the_a_priori_range() -> None:
     data = log()
     wrong = replace(data, log_probs=data.log_probs - 0.5)
-    callback = watch(wrong)
+    callback = make_callback(wrong)
     with pytest.warns(ove.SupportWarning, match="must be 1 on average"):
         small_ppo().learn(32, callback=callback)
-    assert callback.last_look is not None
-    interval = callback.last_look.variance_interval
-    assert (interval.lower, interval.upper) == interval.trivial
+    assert callback.last_evaluation is not None
+    interval = callback.last_evaluation["variance"].interval
+    assert (interval.lower, interval.upper) == interval.a_priori
+
+
+def test_logs_that_lack_many_episodes_are_refused() -> None:
+    data = log()
+    counts = {"logger": (1000, len(data))}  # begun but not logged, and logged
+    lacking = replace(data, metadata=replace(data.metadata, unfinished=counts))
+    assert lacking.metadata.incomplete_fraction > 0.25
+    with pytest.raises(ove.InvalidInputError, match="must hold most of the episodes"):
+        small_ppo().learn(32, callback=make_callback(lacking))
+
+
+def test_a_range_from_the_data_makes_the_bounds_approximate() -> None:
+    callback = make_callback(reward_range="from_data")
+    small_ppo().learn(32, callback=callback)
+    assert not any(callback.evaluations["guaranteed"])
+    assert callback.last_evaluation is not None
+    reasons = callback.last_evaluation["mean"].interval.reasons
+    assert "the range of rewards was taken from the data" in reasons[0]

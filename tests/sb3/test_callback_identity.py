@@ -12,11 +12,11 @@ import torch
 from stable_baselines3.common.vec_env import DummyVecEnv
 
 import ove_sb3 as ove
-from ove_sb3.sb3.isolation import untouched
+from ove_sb3.policies.sb3.isolation import untouched
+from tests.policies.tabular import Tabular, small_ppo
+from tests.policies.toys import CASES, HORIZON, make_model, toys
 
-from .tabular import Tabular, small_ppo
-from .test_callback import log, same, watch, weights_of
-from .toys import CASES, HORIZON, make_model, toys
+from .test_callback import log, make_callback, same, weights_of
 
 N_STEPS = 96
 # sb3-contrib's RecurrentPPO itself cannot learn with MultiBinary actions.
@@ -40,7 +40,7 @@ def test_weights_are_the_same_with_and_without(case: str) -> None:
     behavior = make_model(case, seed=1)
     venv = toys(1, actions=space, observations=observations)
     data = ove.collect(behavior, venv, 20, seed=0)
-    callback = watch(data, reward_range=(-5, 5), horizon=HORIZON, eval_freq=40)
+    callback = make_callback(data, reward_range=(-5, 5), horizon=HORIZON, eval_freq=40)
     with_callback = trained(case, callback)
     assert callback.evaluations_timesteps == [40, 80, N_STEPS]
     assert all(callback.evaluations["guaranteed"])
@@ -54,20 +54,20 @@ def small_ars() -> sb3_contrib.ARS:
     return sb3_contrib.ARS("LinearPolicy", venv, n_delta=2, seed=0, device="cpu")
 
 
-def test_ars_is_judged_as_well() -> None:
-    callback = watch(log(200), gamma=1.0, eval_freq=40)
-    judged = small_ars().learn(200, callback=callback)
-    assert callback.n_looks > 1
-    assert same(weights_of(judged), weights_of(small_ars().learn(200)))
+def test_ars_is_evaluated_as_well() -> None:
+    callback = make_callback(log(200), gamma=1.0, eval_freq=40)
+    evaluated = small_ars().learn(200, callback=callback)
+    assert callback.n_evaluations > 1
+    assert same(weights_of(evaluated), weights_of(small_ars().learn(200)))
 
 
 def test_ars_has_no_discount_factor_of_its_own() -> None:
     with pytest.raises(ove.InvalidInputError, match="`gamma` must be given for ARS"):
-        small_ars().learn(200, callback=watch())
+        small_ars().learn(200, callback=make_callback())
 
 
-def test_data_functions_may_draw_as_they_like() -> None:
-    def greedy_for_randomness(model: Any) -> ove.Trajectories:
+def test_data_functions_may_draw_random_numbers() -> None:
+    def draw_everywhere(model: Any) -> ove.Trajectories:
         random.random()
         np.random.random(7)  # noqa: NPY002
         torch.rand(5)
@@ -77,9 +77,9 @@ def test_data_functions_may_draw_as_they_like() -> None:
         return log(50)
 
     final = []
-    for watched in (True, False):
+    for evaluated in (True, False):
         model = small_ppo()
-        callback = watch(lambda: greedy_for_randomness(model)) if watched else None  # noqa: B023
+        callback = make_callback(lambda: draw_everywhere(model)) if evaluated else None  # noqa: B023
         model.learn(96, callback=callback)
         final.append(weights_of(model))
     assert same(*final)

@@ -1,7 +1,7 @@
 """confseq's betting intervals for a bounded mean, propagated to the variance.
 
-A weight bounded by W makes w G and w G^2 bounded, so their means can be bounded, and with them
-the variance E[w G^2] - E[w G]^2.
+If the weight w is bounded by W, so are w G and w G^2. Intervals for their means give one for the
+variance E[w G^2] - E[w G]^2.
 """
 
 from __future__ import annotations
@@ -17,10 +17,12 @@ from confseq.betting_strategies import lambda_predmix_eb
 from benchmarks.peers.methods.paper_formulas import DELTA, padded
 from benchmarks.peers.protocol import Answer, Log, Method
 
-warnings.filterwarnings("ignore", category=RuntimeWarning)  # wealth may overflow, harmlessly
+warnings.filterwarnings(
+    "ignore", category=RuntimeWarning
+)  # capital may overflow, which is harmless
 
 
-def problem(log: Log) -> tuple[Any, Any, float, float, float]:
+def weighted_returns(log: Log) -> tuple[Any, Any, float, float, float]:
     """Weights, returns, the bound on a weight and the range of the return."""
     ratios, rewards = padded(log)
     discount = log.gamma ** np.arange(log.horizon)
@@ -29,14 +31,14 @@ def problem(log: Log) -> tuple[Any, Any, float, float, float]:
 
 
 def scaled_interval(x: Any, low: float, high: float, alpha: float) -> tuple[float, float]:
-    """The interval of confseq after mapping [low, high] to [0, 1]."""
+    """Interval of confseq for values in [low, high]."""
     lower, upper = betting_ci((x - low) / (high - low), alpha=alpha)
     return low + (high - low) * lower, low + (high - low) * upper
 
 
 def as_shipped(log: Log) -> Answer:
-    """Two intervals with all defaults, and propagation; delta shared equally."""
-    w, G, W, low, high = problem(log)
+    """Two intervals with all defaults; delta is shared equally."""
+    w, G, W, low, high = weighted_returns(log)
     square = max(low**2, high**2)
     X_lower, X_upper = scaled_interval(w * G**2, 0.0, W * square, DELTA / 2)
     Y_lower, Y_upper = scaled_interval(w * G, W * min(low, 0.0), W * max(high, 0.0), DELTA / 2)
@@ -47,20 +49,20 @@ def as_shipped(log: Log) -> Answer:
 
 
 def bet(x: Any, m: float, level: float, lower: bool, prior: tuple[float, float]) -> bool:
-    """Whether a bet against the mean m of x in [0, 1] wins at this level."""
+    """Whether betting rejects the mean m of x in [0, 1] at this level."""
 
-    def stakes(x: Any, m: float) -> Any:
+    def lambdas(x: Any, m: float) -> Any:
         mean, variance = prior
         options = {"prior_mean": mean, "prior_variance": variance, "fake_obs": 10}
         return lambda_predmix_eb(x, truncation=np.inf, alpha=level, fixed_n=len(x), **options)
 
     options: dict[str, Any] = {"theta": 1.0 if lower else 0.0, "m_trunc": True, "trunc_scale": 0.9}
-    wealth = betting_mart(x, m, level, stakes, stakes, **options)
-    return bool(wealth.max() >= 1 / level)
+    capital = betting_mart(x, m, level, lambdas, lambdas, **options)
+    return bool(capital.max() >= 1 / level)
 
 
 def bound(x: Any, low: float, high: float, level: float, lower: bool, pilot: int) -> float:
-    """One-sided bound by bisection, the bets tuned on the first values."""
+    """One-sided bound by bisection, with bets tuned on the first values."""
     unit = (x - low) / (high - low)
     prior = (float(unit[:pilot].mean()), float(max(unit[:pilot].var(), 1e-12)))
     rejected, kept = (0.0, 1.0) if lower else (1.0, 0.0)
@@ -74,14 +76,14 @@ def bound(x: Any, low: float, high: float, level: float, lower: bool, pilot: int
 
 
 def at_best(log: Log) -> Answer:
-    """Returns centred by a pilot, exact inversion, stakes up to the limit, delta well spent."""
-    w, G, W, low, high = problem(log)
+    """Returns centered by a pilot, exact inversion, bets up to the limit, delta spent unequally."""
+    w, G, W, low, high = weighted_returns(log)
     pilot = max(len(w) // 10, 10)
-    centre = float(w[:pilot] @ G[:pilot] / max(w[:pilot].sum(), 1e-12))
-    centre = min(max(centre, low), high)
-    X, Y = w * (G - centre) ** 2, w * (G - centre)
-    X_range = 0.0, W * max((low - centre) ** 2, (high - centre) ** 2)
-    Y_range = W * (low - centre), W * (high - centre)
+    center = float(w[:pilot] @ G[:pilot] / max(w[:pilot].sum(), 1e-12))
+    center = min(max(center, low), high)
+    X, Y = w * (G - center) ** 2, w * (G - center)
+    X_range = 0.0, W * max((low - center) ** 2, (high - center) ** 2)
+    Y_range = W * (low - center), W * (high - center)
     upper = bound(X, *X_range, DELTA / 2, False, pilot)
     lower = bound(X, *X_range, 0.4 * DELTA, True, pilot)
     sides = [bound(Y, *Y_range, 0.05 * DELTA, side, pilot) for side in (True, False)]
@@ -90,7 +92,7 @@ def at_best(log: Log) -> Answer:
     return Answer(None, min(max(lower, 0.0), most), min(upper, most))
 
 
-_COMMON: tuple[Callable[..., object], ...] = (padded, problem)
+_COMMON: tuple[Callable[..., object], ...] = (padded, weighted_returns)
 METHODS = {
     "as shipped": Method(as_shipped, (*_COMMON, scaled_interval, as_shipped), imports=2),
     "at its best": Method(at_best, (*_COMMON, bet, bound, at_best), imports=3),

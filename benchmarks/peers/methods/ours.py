@@ -7,21 +7,21 @@ from benchmarks.peers.protocol import Answer, Log, Method
 
 
 def statistics(log: Log) -> ove.TrajectoryStatistics:
-    """The seven numbers of each trajectory."""
+    """Statistics of every trajectory."""
     return ove.trajectory_statistics(
         log.log_ratios, log.rewards, log.lengths, gamma=log.gamma, horizon=log.horizon
     )
 
 
 def betting(log: Log) -> Answer:
-    """All defaults: `crossfit` and the guaranteed interval."""
+    """All defaults: `crossfit` and the guaranteed interval by betting."""
     stats = statistics(log)
     interval = ove.variance_interval(stats, reward_range=log.reward_range)
     return Answer(ove.estimate_variance(stats), interval.lower, interval.upper)
 
 
 def betting_with_bound(log: Log) -> Answer:
-    """The same, told that no ratio exceeds the known bound."""
+    """The same with the known bound on the ratio."""
     stats = statistics(log)
     interval = ove.variance_interval(stats, reward_range=log.reward_range, max_ratio=log.max_ratio)
     return Answer(ove.estimate_variance(stats), interval.lower, interval.upper)
@@ -34,8 +34,8 @@ def bootstrap(log: Log) -> Answer:
     return Answer(ove.estimate_variance(stats), interval.lower, interval.upper)
 
 
-def paper_mended(log: Log) -> Answer:
-    """The paper's estimator and interval, its errors mended."""
+def paper_corrected(log: Log) -> Answer:
+    """The paper's estimator and interval, with their errors corrected."""
     stats = statistics(log)
     interval = ove.variance_interval(stats, reward_range=log.reward_range, method="paper")
     estimate = ove.estimate_variance(stats, estimator="cdis")
@@ -46,5 +46,5 @@ METHODS = {
     "betting": Method(betting, (statistics, betting), imports=1),
     "betting, ratio bound": Method(betting_with_bound, (statistics, betting_with_bound), imports=1),
     "bootstrap": Method(bootstrap, (statistics, bootstrap), imports=1),
-    "the paper's, mended": Method(paper_mended, (statistics, paper_mended), imports=1),
+    "the paper's, corrected": Method(paper_corrected, (statistics, paper_corrected), imports=1),
 }

@@ -1,7 +1,7 @@
 """The authors' formulas as printed: double sums over steps, numpy only.
 
 Written from the paper (Chandak, Shankar and Thomas, AAAI 2021): Algorithms 1, 3 and 4, with the
-bound of Thomas et al. (2015). The horizon counts rewards, so that c and the sums agree.
+bound of Thomas et al. (2015). The horizon counts rewards, so that c and the sums are consistent.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def algorithms_3_and_4(
 
 
 def as_printed(log: Log) -> Answer:
-    """Algorithm 1, and Algorithms 3 and 4; the interval cut to what a variance can be."""
+    """Algorithm 1, and Algorithms 3 and 4; the interval is clipped to the a priori range."""
     ratios, rewards = padded(log)
     X, Y = cdis(ratios, rewards, log.gamma), pdis(ratios, rewards, log.gamma)
     lower, upper = algorithms_3_and_4(ratios, rewards, log.gamma, log.reward_range, DELTA)

@@ -1,4 +1,4 @@
-"""scipy.stats.bootstrap on the paper's estimator and on the self-normalised variance."""
+"""scipy.stats.bootstrap on the paper's estimator and on the self-normalized variance."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def split_variance(X: FloatArray, Y: FloatArray, axis: int = -1) -> Any:
     return X.mean(axis=axis) - first.mean(axis=axis) * second.mean(axis=axis)
 
 
-def self_normalised(w: FloatArray, G: FloatArray, axis: int = -1) -> Any:
+def self_normalized(w: FloatArray, G: FloatArray, axis: int = -1) -> Any:
     """Weighted variance."""
     total = w.sum(axis=axis, keepdims=True)
     mean = (w * G).sum(axis=axis, keepdims=True) / total
@@ -38,7 +38,7 @@ def paper_as_shipped(log: Log) -> Answer:
 
 
 def paper_at_best(log: Log) -> Answer:
-    """Halves resampled apart, the paper's basic bootstrap, memory bounded by batches."""
+    """The paper's basic bootstrap: halves resampled separately, memory bounded by batches."""
     ratios, rewards = padded(log)
     X, Y = cdis(ratios, rewards, log.gamma), pdis(ratios, rewards, log.gamma)
     first, second = np.array_split(np.arange(len(X)), [len(X) // 2])
@@ -62,17 +62,17 @@ def weights_and_returns(log: Log) -> tuple[FloatArray, FloatArray]:
 def weighted_as_shipped(log: Log) -> Answer:
     """All defaults."""
     w, G = weights_and_returns(log)
-    low, high = bootstrap((w, G), self_normalised, paired=True, rng=0).confidence_interval
-    return Answer(float(self_normalised(w, G)), low, high)
+    low, high = bootstrap((w, G), self_normalized, paired=True, rng=0).confidence_interval
+    return Answer(float(self_normalized(w, G)), low, high)
 
 
 def weighted_at_best(log: Log) -> Answer:
     """The same intervals (BCa) from 2000 resamples, memory bounded by batches."""
     w, G = weights_and_returns(log)
     options: dict[str, Any] = {"paired": True, "n_resamples": 2000, "batch": 100}
-    result = bootstrap((w, G), self_normalised, vectorized=True, rng=0, **options)
+    result = bootstrap((w, G), self_normalized, vectorized=True, rng=0, **options)
     low, high = result.confidence_interval
-    return Answer(float(self_normalised(w, G)), low, high)
+    return Answer(float(self_normalized(w, G)), low, high)
 
 
 _PAPER = (padded, cdis, pdis)
@@ -81,14 +81,14 @@ METHODS = {
         paper_as_shipped, (*_PAPER, split_variance, paper_as_shipped), imports=2
     ),
     "paper's estimator, at its best": Method(paper_at_best, (*_PAPER, paper_at_best), imports=2),
-    "self-normalised, as shipped": Method(
+    "self-normalized, as shipped": Method(
         weighted_as_shipped,
-        (padded, weights_and_returns, self_normalised, weighted_as_shipped),
+        (padded, weights_and_returns, self_normalized, weighted_as_shipped),
         imports=2,
     ),
-    "self-normalised, at its best": Method(
+    "self-normalized, at its best": Method(
         weighted_at_best,
-        (padded, weights_and_returns, self_normalised, weighted_at_best),
+        (padded, weights_and_returns, self_normalized, weighted_at_best),
         imports=2,
     ),
 }

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-with contextlib.redirect_stderr(io.StringIO()):  # a notice of gym's at every import
+with contextlib.redirect_stderr(io.StringIO()):  # gym prints a notice at every import
     from scope_rl.ope import CumulativeDistributionOPE
     from scope_rl.ope.discrete import (
         CumulativeDistributionSNTIS,
@@ -25,10 +25,10 @@ N_BINS = 2000
 def inputs(
     log: Log, ratios: Any, rewards: Any, gamma: float, value: float = 0.0
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The two dictionaries SCOPE-RL takes.
+    """Input of SCOPE-RL as two dictionaries.
 
-    Only the ratio of the action taken matters, so the log is told with two actions: the one taken,
-    of probability 1 / (1 + ratio) and ratio / (1 + ratio), and the other. `value` is that of the
+    Only the ratio of the action taken matters, so the log is given two actions: the one taken, with
+    probabilities 1 / (1 + ratio) and ratio / (1 + ratio), and another. `value` is the value of the
     initial state, for the doubly robust estimator.
     """
     n, horizon = ratios.shape
@@ -69,14 +69,14 @@ def shipped_tis(log: Log) -> Answer:
 
 
 def shipped_sntis(log: Log) -> Answer:
-    """Self-normalised importance sampling, all defaults."""
+    """Self-normalized importance sampling, all defaults."""
     logged, evaluation = inputs(log, *padded(log), log.gamma)
     ope = CumulativeDistributionOPE(logged, ope_estimators=[CumulativeDistributionSNTIS()])
     return Answer(float(ope.estimate_variance(evaluation)["candidate"]["cdf_sntis"]))
 
 
 def at_best(log: Log, estimator: Any, margin: float, value: float = 0.0) -> Answer:
-    """Rewards kept and discounted beforehand, a fine scale over the returns logged."""
+    """All rewards kept and discounted in advance, a fine scale over the logged returns."""
     ratios, rewards = padded(log)
     discount = log.gamma ** np.arange(log.horizon)
     logged, evaluation = inputs(log, ratios, rewards * discount, 1.0, value)
@@ -94,24 +94,24 @@ def at_best(log: Log, estimator: Any, margin: float, value: float = 0.0) -> Answ
 
 
 def best_tis(log: Log) -> Answer:
-    """Importance sampling. The first weight is put at the lower end of the scale: no margin."""
+    """Importance sampling. The first weight goes to the lower end of the scale: no margin."""
     return at_best(log, CumulativeDistributionTIS(), margin=0.0)
 
 
 def best_sntis(log: Log) -> Answer:
-    """Self-normalised importance sampling, with the same scale."""
+    """Self-normalized importance sampling, with the same scale."""
     return at_best(log, CumulativeDistributionSNTIS(), margin=0.0)
 
 
 def best_tdr(log: Log) -> Answer:
-    """Doubly robust, handed the exact value of the initial state.
+    """Doubly robust, given the exact value of the initial state.
 
-    What lies at the lower end of the scale is lost: a margin.
+    Mass at the lower end of the scale is lost, hence a margin.
     """
     return at_best(log, CumulativeDistributionTDR(), margin=0.1, value=log.mean)
 
 
-# There is no interval for the variance in SCOPE-RL.
+# SCOPE-RL has no interval for the variance.
 METHODS = {
     "TIS, as shipped": Method(shipped_tis, (padded, inputs, shipped_tis), 3, interval=False),
     "SNTIS, as shipped": Method(shipped_sntis, (padded, inputs, shipped_sntis), 3, interval=False),

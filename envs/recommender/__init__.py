@@ -1,0 +1,5 @@
+"""One-step recommender."""
+
+from .env import RecommenderEnv
+
+__all__ = ["RecommenderEnv"]

@@ -1,0 +1,27 @@
+"""Versions of the libraries in use."""
+
+from __future__ import annotations
+
+import platform
+from importlib.metadata import PackageNotFoundError, version
+
+_LIBRARIES = (
+    "numpy",
+    "scipy",
+    "numba",
+    "torch",
+    "stable-baselines3",
+    "sb3-contrib",
+    "gymnasium",
+)
+
+
+def library_versions() -> dict[str, str]:
+    """Versions of this package, Python and the libraries that results depend on."""
+    versions = {"python": platform.python_version()}
+    for name in ("ove-sb3", *_LIBRARIES):
+        try:
+            versions[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    return versions

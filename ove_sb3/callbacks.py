@@ -1,0 +1,526 @@
+"""Callbacks for stable-baselines3: off-policy evaluation of the model in training."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from os import PathLike
+from pathlib import Path
+from typing import Any, Literal, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+from stable_baselines3.common.callbacks import BaseCallback, EventCallback
+from stable_baselines3.common.logger import Figure, TensorBoardOutputFormat
+
+from ove_sb3._files import replacing
+from ove_sb3._validation import check_choice, check_integer, check_real
+from ove_sb3.collection.log_source import ATTEMPTS, Data, LogSource
+from ove_sb3.core.methods import Method, as_method
+from ove_sb3.core.quantities import DEFAULT_QUANTITIES, Mean, Quantity, as_quantities
+from ove_sb3.data.log import Log
+from ove_sb3.errors import (
+    DependenceWarning,
+    InvalidInputError,
+    MeanWeightError,
+    OveWarning,
+    SupportWarning,
+    WeightOverflowError,
+)
+from ove_sb3.evaluation.candidates import Candidate, LoggedBehavior, as_candidate
+from ove_sb3.evaluation.pipeline import evaluate_a_priori, evaluate_candidates
+from ove_sb3.evaluation.plan import Plan, make_plan
+from ove_sb3.evaluation.requirements import Requirement, Verdict, parse_requirements
+from ove_sb3.evaluation.result import Evaluation
+from ove_sb3.policies.sb3.isolation import untouched
+from ove_sb3.report.history import History, history_figure, make_row
+from ove_sb3.report.numbers import bounds, count, number, percent
+
+_ALL_BUT_TENSORBOARD = ("stdout", "log", "json", "csv")
+_BESIDES_QUANTITIES = ("evaluation", "delta", "ess", "n_trajectories", "guaranteed", "satisfied")
+T = TypeVar("T")
+
+
+class OffPolicyVarianceCallback(EventCallback):
+    """Evaluate the model in training from the log of another policy, every so many steps.
+
+    Each evaluation is that of `ove_sb3.evaluate`, reported to the logger and to files. The best
+    model whose requirements are proven is saved. No environment is run, and training is bit for
+    bit the same as without the callback.
+
+    Parameters
+    ----------
+    data : Trajectories, DiskLog, callable or path
+        A log that the model does not learn from; a function without arguments that returns one,
+        called at every evaluation; or a log directory, streamed at every evaluation, to which
+        another process may be adding.
+    reward_range : (float, float) or "from_data", optional
+        Smallest and largest reward the environment can give; by default as stated in the log.
+    gamma : float, optional
+        Discount factor of the return; by default the model's.
+    eval_freq : int
+        Evaluate every `eval_freq` calls of the callback. With several environments a call stands
+        for as many steps: use ``max(eval_freq // n_envs, 1)``.
+    delta : float
+        Probability of a miss: with ``error_spending="spend"`` of any bound of the whole run.
+    log_path : path, optional
+        Folder for ``evaluations.npz``, written anew at every evaluation. Not that of an
+        EvalCallback, whose file has the same name.
+    best_model_save_path : path, optional
+        Folder for ``best_model.zip``, and ``best_model_vecnormalize.pkl`` if observations are
+        normalized.
+    requirements : sequence of str
+        Requirements such as ``"variance <= 4"``. A model satisfies them if all are proven. Without
+        requirements every model does.
+    quantities : sequence of str or Quantity
+        Quantities of the return to evaluate. The mean, by which models are ranked, and those of
+        `requirements` are added.
+    callback_on_new_best : BaseCallback, optional
+        Called when a model that satisfies the requirements has the highest lower bound for the
+        mean so far.
+    callback_after_eval : BaseCallback, optional
+        Called after every evaluation.
+    error_spending : {"spend", "each"}
+        ``"spend"``: evaluation k is given ``6 delta / (pi k)^2``, so that all bounds of all
+        evaluations hold together with probability ``1 - delta``. ``"each"``: the bounds of every
+        single evaluation hold together with probability ``1 - delta``; those of the best of many
+        evaluations do not.
+    deterministic : bool
+        Evaluate the model acting as ``predict(..., deterministic=True)``; not for a Box.
+    max_ratio, max_weight, return_range, horizon : optional
+        Further assumptions, see `evaluate`.
+    method : str or Method
+        Method of the intervals, see `interval`.
+    approximate : str, Method or None
+        Method of the approximate intervals beside them; None leaves them out.
+    estimators : dict of str to str, optional
+        Estimators other than the defaults.
+    independent : bool, optional
+        Whether `data` had no part in training the model. By default this is inferred from the log:
+        that of the very environment the model is being trained in, or any log of learning by a
+        model of its class, is taken for its own. The bounds are then labelled approximate, with a
+        warning, and prove no requirement.
+    verbose : int
+        1: print a line for every evaluation. 2: print its warnings as well.
+
+    Attributes
+    ----------
+    last_evaluation : Evaluation or None
+        Result of the last evaluation.
+    last_verdicts : tuple of Verdict
+        Its requirements, decided.
+    n_evaluations : int
+        Evaluations so far. The count continues in later calls of `learn`; after loading a model,
+        with ``learn(..., reset_num_timesteps=False)``, from the file in `log_path`.
+    evaluations : dict of str to ndarray
+        Contents of ``evaluations.npz``.
+    best_mean_reward, last_mean_reward : float
+        Lower bounds for the mean: of the best model that satisfies the requirements, and of the
+        last evaluation. `StopTrainingOnRewardThreshold` and `StopTrainingOnNoModelImprovement`
+        read them.
+
+    Notes
+    -----
+    There is one more evaluation when training ends, unless the model has not changed since the
+    last: the final model is usually the one to be deployed.
+
+    Where `evaluate` would refuse because the importance weights overflow or cannot be right,
+    training goes on with a warning: the interval is then the a priori range.
+
+    The guarantee assumes that the bounds influence the training of later models only by ending it.
+    Callbacks that change the learning rate based on them, say, void it.
+
+    Examples
+    --------
+    >>> from gymnasium import spaces
+    >>> from stable_baselines3 import PPO
+    >>> import ove_sb3 as ove
+    >>> data = ove.collect(ove.UniformPolicy(spaces.Discrete(2)), "CartPole-v1", 200, seed=0)
+    >>> callback = ove.OffPolicyVarianceCallback(
+    ...     data, reward_range=(0, 1), eval_freq=64, verbose=0
+    ... )
+    >>> model = PPO("MlpPolicy", "CartPole-v1", n_steps=64, batch_size=64, device="cpu", seed=0)
+    >>> _ = model.learn(128, callback=callback)
+    >>> callback.n_evaluations, callback.last_evaluation.guaranteed
+    (3, True)
+    """
+
+    def __init__(
+        self,
+        data: Data,
+        *,
+        reward_range: tuple[float, float] | str | None = None,
+        gamma: float | None = None,
+        eval_freq: int = 10_000,
+        delta: float = 0.05,
+        log_path: str | PathLike[str] | None = None,
+        best_model_save_path: str | PathLike[str] | None = None,
+        requirements: Sequence[str | Requirement] = (),
+        quantities: Sequence[str | Quantity] = DEFAULT_QUANTITIES,
+        callback_on_new_best: BaseCallback | None = None,
+        callback_after_eval: BaseCallback | None = None,
+        error_spending: Literal["spend", "each"] = "spend",
+        deterministic: bool = False,
+        max_ratio: float | None = None,
+        max_weight: float | None = None,
+        return_range: tuple[float, float] | None = None,
+        horizon: int | None = None,
+        method: str | Method = "betting",
+        approximate: str | Method | None = None,
+        estimators: Mapping[str, str] | None = None,
+        independent: bool | None = None,
+        verbose: int = 1,
+    ) -> None:
+        super().__init__(callback_after_eval, verbose=verbose)
+        self.callback_on_new_best = callback_on_new_best
+        if callback_on_new_best is not None:
+            callback_on_new_best.parent = self
+        self.source = LogSource(data)
+        self.eval_freq = check_integer(eval_freq, "eval_freq", 1)
+        self.delta = check_real(delta, "delta", 0.0, 1.0, closed=False)
+        self.error_spending = check_choice(error_spending, "error_spending", ("spend", "each"))
+        self.requirements = parse_requirements(requirements)
+        if self.requirements and isinstance(reward_range, str):
+            raise InvalidInputError(
+                f"`reward_range` must be stated for requirements, got {reward_range!r}: bounds "
+                "from the range of the data are not guaranteed and would never prove them."
+            )
+        self.gamma = None if gamma is None else check_real(gamma, "gamma", 0.0, 1.0)
+        if independent is not None and not isinstance(independent, bool):
+            raise InvalidInputError(
+                f"`independent` must be True, False or None, got {independent!r}. Pass True only "
+                "if the model has learned nothing from the log."
+            )
+        self.independent = independent
+        self.deterministic = deterministic
+        required = [requirement.quantity for requirement in self.requirements]
+        self.quantities = as_quantities([*as_quantities(quantities), Mean(), *required])
+        self._options: dict[str, Any] = {
+            "horizon": None if horizon is None else check_integer(horizon, "horizon", 1),
+            "reward_range": reward_range,
+            "return_range": return_range,
+            "max_ratio": max_ratio,
+            "max_weight": max_weight,
+            "delta": self.delta,
+            "quantities": self.quantities,
+            "method": as_method(method),
+            "approximate": None if approximate is None else as_method(approximate),
+            "estimators": estimators,
+        }
+        self.log_path = None if log_path is None else Path(log_path) / "evaluations.npz"
+        self.best_model_save_path = best_model_save_path
+        self.history = History([quantity.name for quantity in self.quantities])
+        self.last_evaluation: Evaluation | None = None
+        self.last_verdicts: tuple[Verdict, ...] = ()
+        self.best_mean_reward = self.last_mean_reward = -float("inf")
+        self._evaluated: tuple[object, ...] | None = None
+        self._warned = False
+
+    @property
+    def n_evaluations(self) -> int:
+        """Number of evaluations so far."""
+        return len(self.history)
+
+    @property
+    def evaluations(self) -> dict[str, NDArray[Any]]:
+        """Numbers of all evaluations by key."""
+        return self.history.arrays()
+
+    @property
+    def evaluations_timesteps(self) -> list[int]:
+        """Steps of training at every evaluation."""
+        return list(self.history.rows["timesteps"])
+
+    @property
+    def satisfied(self) -> bool:
+        """Whether the last evaluation proves all requirements."""
+        if self.last_evaluation is None:
+            return False
+        return all(verdict.proven for verdict in self.last_verdicts)
+
+    # --- called by SB3
+
+    def _init_callback(self) -> None:
+        for folder in (self.best_model_save_path, self.log_path and self.log_path.parent):
+            if folder is not None:
+                os.makedirs(folder, exist_ok=True)
+        if self.callback_on_new_best is not None:
+            self.callback_on_new_best.init_callback(self.model)
+
+    def _on_training_start(self) -> None:
+        super()._on_training_start()
+        if self.callback_on_new_best is not None:
+            self.callback_on_new_best.on_training_start(self.locals, self.globals)
+        if self.num_timesteps > 0 and not self.n_evaluations:
+            self._resume()
+        if self.source.is_function:
+            self._depends_on(None)
+            return
+        with untouched(self.model):
+            self._retrying(self._check_start)
+
+    def _on_step(self) -> bool:
+        return self._evaluate() if self.n_calls % self.eval_freq == 0 else True
+
+    def _on_training_end(self) -> None:
+        self.num_timesteps = self.model.num_timesteps
+        if self._evaluated != self._model_state():
+            self._evaluate()
+
+    def update_child_locals(self, locals_: dict[str, Any]) -> None:
+        """Pass the local variables of `learn` on to the child callbacks."""
+        super().update_child_locals(locals_)
+        if self.callback_on_new_best is not None:
+            self.callback_on_new_best.update_locals(locals_)
+
+    # --- one evaluation
+
+    def _evaluate(self) -> bool:
+        """Evaluate the model and report; return whether training goes on."""
+        self._evaluated = self._model_state()
+        with untouched(self.model):
+            evaluation = self._retrying(self._evaluate_log)
+            if evaluation is None:
+                return True
+            verdicts = evaluation.check_all(*self.requirements) if self.requirements else ()
+        self.last_evaluation, self.last_verdicts = evaluation, verdicts
+        self.last_mean_reward = evaluation["mean"].interval.lower
+        self.history.add(
+            make_row(
+                evaluation,
+                number=self.n_evaluations + 1,
+                timesteps=self.num_timesteps,
+                delta=evaluation.plan.budget.evaluation_delta,
+                satisfied=self.satisfied,
+            )
+        )
+        if self.log_path is not None:
+            self.history.save(self.log_path)
+        self._report(evaluation)
+        proceed = True
+        if self.satisfied and self.last_mean_reward > self.best_mean_reward:
+            self.best_mean_reward = self.last_mean_reward
+            self._save_best()
+            if self.callback_on_new_best is not None:
+                proceed = self.callback_on_new_best.on_step()
+        return self._on_event() and proceed
+
+    def _evaluate_log(self) -> Evaluation | None:
+        log = self._open()
+        if log is None:
+            return None
+        plan, candidate = self._plan(log), self._candidate(log)
+        try:
+            return evaluate_candidates(log, [candidate], plan)[0]
+        except (MeanWeightError, WeightOverflowError) as error:
+            warnings.warn(
+                f"the bounds of this evaluation are no tighter than the a priori bound: {error}",
+                SupportWarning,
+                stacklevel=2,
+            )
+            return evaluate_a_priori(log, candidate, plan, str(error))
+
+    def _check_start(self) -> None:
+        """Raise now what would be raised at the first evaluation: other spaces, violated ranges."""
+        log = self._open()
+        if log is None:
+            return
+        plan, candidate = self._plan(log), self._candidate(log)
+        _, chunk = next(iter(log.part(0, log.n_steps).windows(log.block_steps)))
+        with warnings.catch_warnings():
+            # Two episodes need not show every action; an evaluation of all of them will tell.
+            warnings.simplefilter("ignore", SupportWarning)
+            candidate.score(chunk[:2], 0)
+        evaluate_a_priori(log, LoggedBehavior(), plan, "")
+
+    def _retrying(self, read: Callable[[], T]) -> T:
+        """Read again if a writer has just turned its file into another."""
+        for _ in range(ATTEMPTS - 1):
+            try:
+                return read()
+            except FileNotFoundError:
+                continue
+        return read()
+
+    def _model_state(self) -> tuple[object, ...]:
+        """Value that changes whenever the model may have changed."""
+        return self.model.num_timesteps, getattr(self.model, "_n_updates", None)
+
+    def _plan(self, log: Log) -> Plan:
+        gamma = getattr(self.model, "gamma", None) if self.gamma is None else self.gamma
+        if gamma is None:
+            raise InvalidInputError(
+                f"`gamma` must be given for {type(self.model).__name__}, which has none itself, "
+                "got None. Pass the discount factor of the return."
+            )
+        spending = self.error_spending == "spend"
+        return make_plan(
+            log.metadata,
+            gamma=float(gamma),
+            simultaneous=True,
+            candidate_depends_on_log=self._depends_on(log),
+            evaluation=self.n_evaluations + 1 if spending else None,
+            **self._options,
+        )
+
+    def _candidate(self, log: Log) -> Candidate:
+        return as_candidate(
+            self.model,
+            metadata=log.metadata,
+            n_steps=log.n_steps,
+            model_class=None,
+            vec_normalize=None,
+            deterministic=self.deterministic,
+        )
+
+    def _open(self) -> Log | None:
+        """The log as it is now; None, with a warning, if a growing one is still too short."""
+        log = self.source.open(self.model)
+        n = 0 if log is None else len(log)
+        if n >= 2:
+            return log
+        if self.num_timesteps > 0:
+            warnings.warn(
+                "`data` must hold at least 2 complete episodes for an evaluation, got "
+                f"{n} at {self.num_timesteps} timesteps: this evaluation is left out.",
+                OveWarning,
+                stacklevel=2,
+            )
+        return None
+
+    def _depends_on(self, log: Log | None) -> bool:
+        """Whether the model depends on the log; warns about it once."""
+        if self.independent is not None:
+            own = not self.independent
+        else:
+            own = self.source.may_be_own(log, self.model)
+        if own and not self._warned:
+            self._warned = True
+            warnings.warn(
+                "the model is evaluated from a log of its own training: it depends on the data, so "
+                "all bounds are labelled approximate"
+                + (" and prove no requirement" if self.requirements else "")
+                + ". Hold data out (Trajectories.split), collect them with another policy, or pass "
+                "independent=True if this log comes from another run.",
+                DependenceWarning,
+                stacklevel=2,
+            )
+        return own
+
+    def _resume(self) -> None:
+        """Continue the count of an earlier process."""
+        if self.log_path is None or not self.log_path.exists():
+            return
+        self.history.load(self.log_path)
+        rows = self.evaluations
+        best = rows["mean_lower"][rows["satisfied"].astype(np.bool_)]
+        self.best_mean_reward = float(best.max()) if best.size else self.best_mean_reward
+
+    # --- reports
+
+    def _report(self, evaluation: Evaluation) -> None:
+        if self.verbose >= 1:
+            print(self._line(evaluation))
+        if self.verbose >= 2:
+            for text in evaluation.warnings:
+                print(f"  warning: {text}")
+        keys = [
+            key
+            for name in self.history.quantities
+            for key in (name, f"{name}_lower", f"{name}_upper")
+        ]
+        for key in (*keys, *_BESIDES_QUANTITIES):
+            value = self.history.rows[key][-1]
+            self.logger.record(f"ove/{key}", int(value) if isinstance(value, bool) else value)
+        if self._wants_figure():
+            limits: dict[str, list[float]] = {}
+            for requirement in self.requirements:
+                limits.setdefault(requirement.quantity.name, []).append(requirement.limit)
+            figure = history_figure(self.history, limits, self._label(evaluation))
+            self.logger.record("ove/bounds", Figure(figure, close=True), _ALL_BUT_TENSORBOARD)
+        # As EvalCallback: dump now, so that the numbers stand at their own timestep.
+        self.logger.record("time/total_timesteps", self.num_timesteps, exclude="tensorboard")
+        self.logger.dump(self.num_timesteps)
+
+    def _wants_figure(self) -> bool:
+        formats = self.logger.output_formats
+        if not any(isinstance(output, TensorBoardOutputFormat) for output in formats):
+            return False
+        return importlib.util.find_spec("matplotlib") is not None
+
+    def _label(self, evaluation: Evaluation) -> str:
+        kinds = {result.interval.label for result in evaluation.quantities.values()}
+        scope = "all evaluations" if self.error_spending == "spend" else "each evaluation"
+        return f"{percent(self.delta)} {' and '.join(sorted(kinds))}, {scope}"
+
+    def _line(self, evaluation: Evaluation) -> str:
+        results = evaluation.quantities.values()
+        shown = ", ".join(
+            f"{r.quantity.name} {number(r.estimate)} {bounds(r.interval)}" for r in results
+        )
+        ess = count(evaluation.diagnostics.effective_sample_size)
+        decided = ", ".join(f"{v.requirement} {v.status}" for v in self.last_verdicts)
+        return (
+            f"Evaluation num_timesteps={self.num_timesteps}: {shown} ({self._label(evaluation)}; "
+            f"ESS {ess} of {evaluation.n_trajectories})" + (f"; {decided}" if decided else "")
+        )
+
+    def _save_best(self) -> None:
+        if self.verbose >= 1:
+            print(f"New best lower bound of the mean: {self.best_mean_reward:.4g}")
+        if self.best_model_save_path is None:
+            return
+        folder = Path(self.best_model_save_path)
+        normalizer = self.model.get_vec_normalize_env()
+        if normalizer is not None:
+            with replacing(folder / "best_model_vecnormalize.pkl") as path:
+                normalizer.save(str(path))
+        with replacing(folder / "best_model.zip") as path:
+            self.model.save(path)
+
+
+class StopTrainingOnRequirements(BaseCallback):
+    """Stop training once an evaluation proves the requirements.
+
+    Use it as `callback_after_eval` of an `OffPolicyVarianceCallback`.
+
+    Parameters
+    ----------
+    requirements : sequence of str
+        Requirements such as ``"variance <= 4"``; by default those of the parent.
+    verbose : int
+        1: print a line when training is stopped.
+    """
+
+    def __init__(self, requirements: Sequence[str | Requirement] = (), verbose: int = 0) -> None:
+        super().__init__(verbose=verbose)
+        self.requirements = parse_requirements(requirements)
+
+    def _init_callback(self) -> None:
+        parent = self.parent
+        if not isinstance(parent, OffPolicyVarianceCallback):
+            raise InvalidInputError(
+                "`StopTrainingOnRequirements` must be a child of OffPolicyVarianceCallback, got "
+                f"{type(parent).__name__} as its parent. Pass it as callback_after_eval."
+            )
+        self.requirements = self.requirements or parent.requirements
+        if not self.requirements:
+            raise InvalidInputError(
+                "`requirements` must be given, here or to the parent, got none. Without them "
+                "training would stop at the first evaluation."
+            )
+
+    def _on_step(self) -> bool:
+        evaluation = getattr(self.parent, "last_evaluation", None)
+        if evaluation is None:
+            return True
+        with untouched(self.model):
+            verdicts = evaluation.check_all(*self.requirements)
+        if not all(verdict.proven for verdict in verdicts):
+            return True
+        if self.verbose >= 1:
+            proven = " ".join(str(verdict) for verdict in verdicts)
+            print(f"Stopping training at num_timesteps={self.num_timesteps}. {proven}")
+        return False

@@ -1,0 +1,252 @@
+"""``evaluate`` and ``compare``."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+
+from ove_sb3._files import write_bytes
+from ove_sb3._validation import check_choice
+from ove_sb3.core.methods import Method, as_method
+from ove_sb3.core.quantities import DEFAULT_QUANTITIES, Quantity, as_quantity
+from ove_sb3.errors import InvalidInputError
+from ove_sb3.evaluation.compare import RANKINGS
+from ove_sb3.evaluation.compare import compare as compare_candidates
+from ove_sb3.evaluation.evaluate import evaluate as evaluate_candidate
+from ove_sb3.evaluation.requirements import Requirement, Verdict
+from ove_sb3.evaluation.result import Evaluation
+
+from . import options
+from .models import candidate_of, find_class, named_classes, named_paths
+from .running import NOT_PROVEN, console, print_json, print_table, usage
+
+_COLORS = {"proven": "green", "refuted": "red", "undecided": "yellow"}
+
+
+def evaluate(
+    log: options.Log,
+    candidate: Annotated[
+        str,
+        typer.Argument(
+            help="Saved model, or .npy with its log-probabilities. A model file is a pickle: "
+            "loading it executes code in it.",
+            show_default=False,
+        ),
+    ],
+    gamma: options.Gamma,
+    model_class: Annotated[
+        str | None,
+        typer.Option(help="Class that saved the model: PPO, ..., or package.module:Class."),
+    ] = None,
+    reward_range: options.RewardRange = None,
+    return_range: options.ReturnRange = None,
+    horizon: options.Horizon = None,
+    max_ratio: options.MaxRatio = None,
+    max_weight: options.MaxWeight = None,
+    quantity: options.Quantities = None,
+    delta: options.Delta = 0.05,
+    simultaneous: Annotated[
+        bool, typer.Option("--simultaneous", help="The intervals of all quantities hold together.")
+    ] = False,
+    method: options.MethodName = "betting",
+    approximate: options.Approximate = "bootstrap",
+    estimator: options.Estimators = None,
+    require: options.Require = None,
+    deterministic: options.Deterministic = False,
+    vec_normalize: options.Normalize = None,
+    seed: options.Seed = 0,
+    n_jobs: options.Jobs = 1,
+    scheduler: options.Scheduler = None,
+    progress: options.Progress = False,
+    html: options.Html = None,
+    plot: Annotated[
+        Path | None,
+        typer.Option(help="Draw a figure to this file (.png, .svg, .pdf; needs matplotlib)."),
+    ] = None,
+    json: options.Json = False,
+) -> None:
+    """Evaluate a candidate from a log: its mean, variance and other quantities, with guarantees.
+
+    Exits with 0 if every requirement (if any) is proven, 1 if not, 2 on wrong usage, 3 on any other
+    error.
+    """
+    requirements = _requirements(require)
+    result = evaluate_candidate(
+        log,
+        candidate_of(candidate),
+        gamma=gamma,
+        reward_range=reward_range,
+        return_range=return_range,
+        horizon=horizon,
+        max_ratio=max_ratio,
+        max_weight=max_weight,
+        quantities=_quantities(quantity, requirements),
+        delta=delta,
+        simultaneous=simultaneous,
+        method=usage(as_method, method),
+        approximate=_approximate(approximate),
+        estimators=_estimators(estimator),
+        model_class=None if model_class is None else usage(find_class, model_class),
+        vec_normalize=vec_normalize,
+        deterministic=deterministic,
+        rng=seed,
+        n_jobs=n_jobs,
+        scheduler=scheduler,
+        progress=progress,
+    )
+    verdicts = result.check_all(*requirements) if requirements else ()
+    if html is not None:
+        result.save_html(html, *requirements)
+    if plot is not None:
+        _save_figure(result, plot)
+    if json:
+        decided = [verdict.to_dict() for verdict in verdicts]
+        print_json({**result.to_dict(), "requirements": decided})
+    else:
+        out = console()
+        print_table(out, result.headline, result.table)
+        _print_lines(out, result.remarks)
+        for verdict in verdicts:
+            _print_verdict(out, verdict)
+    if not all(verdict.proven for verdict in verdicts):
+        raise typer.Exit(NOT_PROVEN)
+
+
+def compare(
+    log: options.Log,
+    candidates: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="NAME=CANDIDATE...",
+            help="Saved models, or .npy with log-probabilities. A model file is a pickle: loading "
+            "it executes code in it.",
+            show_default=False,
+        ),
+    ],
+    gamma: options.Gamma,
+    model_class: Annotated[
+        list[str] | None,
+        typer.Option(help="Class that saved the models, or NAME=CLASS for each."),
+    ] = None,
+    reward_range: options.RewardRange = None,
+    return_range: options.ReturnRange = None,
+    horizon: options.Horizon = None,
+    max_ratio: options.MaxRatio = None,
+    max_weight: options.MaxWeight = None,
+    quantity: options.Quantities = None,
+    delta: options.Delta = 0.05,
+    rank_by: Annotated[str, typer.Option(help="variance or mean.")] = "variance",
+    method: options.MethodName = "betting",
+    approximate: options.Approximate = "bootstrap",
+    estimator: options.Estimators = None,
+    require: options.Require = None,
+    deterministic: options.Deterministic = False,
+    vec_normalize: options.Normalize = None,
+    seed: options.Seed = 0,
+    n_jobs: options.Jobs = 1,
+    scheduler: options.Scheduler = None,
+    progress: options.Progress = False,
+    html: options.Html = None,
+    json: options.Json = False,
+) -> None:
+    """Evaluate several candidates from one log, with bounds that hold for all of them together.
+
+    Exits with 0 if every requirement (if any) is proven for at least one candidate, else 1.
+    """
+    usage(check_choice, rank_by, "--rank-by", RANKINGS)
+    requirements = _requirements(require)
+    paths = usage(named_paths, candidates)
+    comparison = compare_candidates(
+        log,
+        {name: candidate_of(path) for name, path in paths.items()},
+        gamma=gamma,
+        reward_range=reward_range,
+        return_range=return_range,
+        horizon=horizon,
+        max_ratio=max_ratio,
+        max_weight=max_weight,
+        quantities=_quantities(quantity, requirements),
+        delta=delta,
+        rank_by=rank_by,
+        method=usage(as_method, method),
+        approximate=_approximate(approximate),
+        estimators=_estimators(estimator),
+        model_class=usage(named_classes, model_class or []),
+        vec_normalize=vec_normalize,
+        deterministic=deterministic,
+        rng=seed,
+        n_jobs=n_jobs,
+        scheduler=scheduler,
+        progress=progress,
+    )
+    decided: dict[str, tuple[Verdict, ...]] = {}
+    if requirements:
+        decided = {
+            name: result.check_all(*requirements) for name, result in comparison.evaluations.items()
+        }
+    if html is not None:
+        comparison.save_html(html)
+    if json:
+        verdicts = {name: [v.to_dict() for v in some] for name, some in decided.items()}
+        print_json({**comparison.to_dict(), "requirements": verdicts})
+    else:
+        out = console()
+        print_table(out, comparison.headline, comparison.table)
+        _print_lines(out, comparison.remarks)
+        for name, some in decided.items():
+            for verdict in some:
+                _print_verdict(out, verdict, f"{name}: ")
+    if decided and not any(all(v.proven for v in some) for some in decided.values()):
+        raise typer.Exit(NOT_PROVEN)
+
+
+def _requirements(expressions: Sequence[str] | None) -> list[Requirement]:
+    return [usage(Requirement.parse, expression) for expression in expressions or ()]
+
+
+def _quantities(
+    names: Sequence[str] | None, requirements: Sequence[Requirement]
+) -> list[str | Quantity]:
+    asked = [usage(as_quantity, name) for name in names or ()]
+    return [*DEFAULT_QUANTITIES, *asked, *(requirement.quantity for requirement in requirements)]
+
+
+def _approximate(name: str) -> Method | None:
+    return None if name == "none" else usage(as_method, name)
+
+
+def _estimators(entries: Sequence[str] | None) -> dict[str, str] | None:
+    if not entries:
+        return None
+    pairs = [entry.partition("=") for entry in entries]
+    for (quantity, separator, name), entry in zip(pairs, entries, strict=True):
+        if not (quantity and separator and name):
+            raise typer.BadParameter(f"`--estimator` must be QUANTITY=NAME, got {entry!r}.")
+        usage(usage(as_quantity, quantity).find_estimator, name)
+    return {quantity: name for quantity, _, name in pairs}
+
+
+def _save_figure(result: Evaluation, path: Path) -> None:
+    picture = io.BytesIO()
+    figure, kind = result.plot(), path.suffix.lstrip(".") or "png"
+    if kind not in figure.canvas.get_supported_filetypes():
+        raise InvalidInputError(
+            f"`--plot` must name a picture such as report.png, .svg or .pdf, got {path}."
+        )
+    figure.savefig(picture, format=kind, dpi=150)
+    write_bytes(path, picture.getvalue())
+
+
+def _print_lines(out: Console, lines: Sequence[str]) -> None:
+    for line in lines:
+        out.print(escape(line), style="yellow" if line.startswith("warning") else None)
+
+
+def _print_verdict(out: Console, verdict: Verdict, prefix: str = "") -> None:
+    out.print(escape(f"{prefix}{verdict}"), style=f"bold {_COLORS[verdict.status]}")

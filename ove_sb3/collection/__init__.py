@@ -1,0 +1,1 @@
+"""Logging episodes with the probability of every action."""

@@ -1,0 +1,232 @@
+"""Distribution that the action being executed was drawn from.
+
+A wrapper sees an action on its way to the environment, after it was drawn and before the model can
+change. In `learn` its distribution depends on more than the policy: the warm-up of off-policy
+algorithms, their action noise and its state, action masks, the noise matrix of gSDE.
+"""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from types import FrameType
+from typing import Any
+
+import numpy as np
+from gymnasium import spaces
+from numpy.typing import NDArray
+from stable_baselines3.common.distributions import StateDependentNoiseDistribution
+from stable_baselines3.common.noise import VectorizedActionNoise
+from stable_baselines3.common.vec_env import VecNormalize
+
+from ove_sb3._validation import FloatArray
+from ove_sb3.errors import DependenceWarning, InvalidInputError, UnsupportedPolicyError
+from ove_sb3.policies.box import BoxBounds, NoisyUniform
+from ove_sb3.policies.dispatch import as_policy
+from ove_sb3.policies.distribution import ActionDistribution
+from ove_sb3.policies.observations import Observation
+from ove_sb3.policies.policy import Masks, Policy, PolicyContext
+from ove_sb3.policies.sb3.actor_critic import ActorCriticAdapter
+from ove_sb3.policies.sb3.dqn import GreedyAdapter
+from ove_sb3.policies.sb3.noise import GaussianNoise
+from ove_sb3.policies.sb3.td3 import TD3Adapter
+from ove_sb3.policies.uniform import uniform_distribution
+
+_MAX_FRAMES = 40  # between a step of an environment and `collect_rollouts`
+
+
+class ActionSource:
+    """A model that acts in `n_envs` environments, in `learn` or in a loop of the user's own.
+
+    Parameters
+    ----------
+    model : object
+        See `action_distribution`.
+    n_envs : int
+    normalizer : VecNormalize, optional
+        Normalizes the observations of the model; by default the model's own.
+
+    Attributes
+    ----------
+    policy : Policy
+    adaptive : bool
+        Whether the model has acted in `learn`.
+    """
+
+    def __init__(self, model: Any, n_envs: int, normalizer: VecNormalize | None = None) -> None:
+        self.model, self.n_envs, self.normalizer = model, n_envs, normalizer
+        self.policy: Policy = as_policy(model, vec_normalize=normalizer)
+        self._sb3_policy = getattr(model, "policy", None)
+        self.adaptive = False
+        self._start = np.ones(n_envs, dtype=np.bool_)
+        self._state: Any = None
+        self._matrix: Any = None
+        self._warned = False
+        self._rollout = 0  # id of the frame of the rollout in progress
+
+    def restart(self) -> None:
+        """Begin new episodes: the environments were reset."""
+        self._start[:] = True
+
+    def log_prob(
+        self, observations: Observation, actions: NDArray[Any], masks: Masks | None
+    ) -> NDArray[Any]:
+        """Log-probabilities of actions on their way to the environments, (n_envs,).
+
+        Or the log-probabilities of all choices, (n_envs, k), for the recorder to pick from.
+        """
+        if getattr(self.model, "policy", None) is not self._sb3_policy:  # it was replaced
+            self.policy = as_policy(self.model, vec_normalize=self.normalizer)
+            self._sb3_policy = self.model.policy
+        learning = self._learning() is not None
+        if learning:
+            self.adaptive = True
+            self._warn_if_dependent()
+            if isinstance(self.policy, ActorCriticAdapter) and not self.policy.recurrent:
+                last = self.policy.last_log_probs(actions)
+                if last is not None:
+                    return last
+        if learning and self._warming_up():
+            distribution = self._warm_up_distribution()
+        else:
+            self._check_noise_matrix()
+            context = PolicyContext(masks, self._state_before_draw(), self._start)
+            distribution = self.policy.distribution(observations, context)
+        log_probs = distribution.log_prob(actions)
+        if not learning:
+            self._refuse_noiseless(observations, actions)
+        self._keep_state(distribution, learning)
+        return log_probs
+
+    def uses_masks(self) -> bool:
+        """Whether the model uses action masks: not in ``learn(use_masking=False)``."""
+        if not self.policy.masked:
+            return False
+        learning = self._learning()
+        return learning is None or bool(learning.f_locals.get("use_masking", True))
+
+    def end_step(self, dones: NDArray[np.bool_]) -> None:
+        """Finish a step: a new episode begins where `dones` is True."""
+        self._start = np.array(dones, dtype=np.bool_)
+
+    def _learning(self) -> FrameType | None:
+        """Frame of the model's `collect_rollouts` if that executes the action, else None.
+
+        Nothing in the state of a model tells `learn` from a user's loop that calls `predict`, and
+        only `learn` adds the warm-up and the action noise.
+        """
+        frame: FrameType | None = sys._getframe(2)
+        for _ in range(_MAX_FRAMES):
+            if frame is None:
+                return None
+            name = frame.f_code.co_name
+            if name == "evaluate_candidates" and frame.f_locals.get("self") is self.model:
+                raise UnsupportedPolicyError(
+                    "`model` must not be ARS while it learns: it acts deterministically with other "
+                    "weights than its own, so that there is no probability to log. Log it after "
+                    "training, with ove_sb3.collect."
+                )
+            if name == "collect_rollouts":
+                # Reading the locals is slow: only once per rollout.
+                if id(frame) != self._rollout and frame.f_locals.get("self") is self.model:
+                    self._rollout = id(frame)
+                if id(frame) == self._rollout:
+                    return frame
+            frame = frame.f_back
+        return None
+
+    # --- memory: LSTM states, Ornstein-Uhlenbeck noise
+
+    def _state_before_draw(self) -> Any:
+        first = getattr(self.model, "num_timesteps", 0) == getattr(
+            self.model, "_num_timesteps_at_start", None
+        )
+        # `learn` resets its noise when it starts, even in the middle of an episode.
+        return None if first and self.policy.has_noise_state else self._state
+
+    def _keep_state(self, distribution: ActionDistribution, learning: bool) -> None:
+        if self.policy.has_noise_state:
+            if not learning:
+                raise UnsupportedPolicyError(
+                    "`model` must act in `learn` if it has Ornstein-Uhlenbeck noise: in a loop "
+                    "of your own the state of the noise is not known. Use ove_sb3.collect."
+                )
+            self._state = _current_noise(self.model.action_noise, self.n_envs)
+        else:
+            self._state = distribution.state
+
+    # --- the warm-up of off-policy algorithms
+
+    def _warming_up(self) -> bool:
+        model = self.model
+        if not hasattr(model, "learning_starts") or not hasattr(model, "_sample_action"):
+            return False
+        by_policy = model.use_sde and model.use_sde_at_warmup
+        return bool(model.num_timesteps < model.learning_starts and not by_policy)
+
+    def _warm_up_distribution(self) -> ActionDistribution:
+        space = self.policy.action_space
+        if not isinstance(space, spaces.Box) or self.model.action_noise is None:
+            return uniform_distribution(space, self.n_envs)
+        bounds = BoxBounds(space)
+        noise = GaussianNoise(self.model.action_noise)
+        state = self._state_before_draw()
+        shift, std = noise.parameters(self.n_envs, bounds.low.size, state, self._start)
+        return NoisyUniform(bounds, shift, std)
+
+    # --- actions that cannot be logged
+
+    def _check_noise_matrix(self) -> None:
+        network: Any = getattr(self.policy, "network", None)
+        kind = getattr(network, "action_dist", None)
+        if not isinstance(kind, StateDependentNoiseDistribution):
+            return
+        if kind.exploration_mat is self._matrix:
+            raise UnsupportedPolicyError(
+                "`model` must draw a new gSDE noise matrix before every step, but it has used the "
+                "same one twice: actions are then not independent given the observations. Set "
+                "sde_sample_freq=1 for `learn`, or use ove_sb3.collect."
+            )
+        if self.n_envs > 1 and len(kind.exploration_matrices) != self.n_envs:
+            raise UnsupportedPolicyError(
+                f"`model` must have one gSDE noise matrix for each of {self.n_envs} environments, "
+                f"got {len(kind.exploration_matrices)}. Call reset_noise({self.n_envs})."
+            )
+        self._matrix = kind.exploration_mat
+
+    def _refuse_noiseless(self, observations: Observation, actions: NDArray[Any]) -> None:
+        if not isinstance(self.policy, TD3Adapter):
+            return
+        mean = self.policy.bounds.from_unit(self.policy.mean(observations))
+        gap = np.abs(np.reshape(actions, mean.shape) - mean)
+        if (gap <= self.policy.bounds.margin).all(axis=1).any():
+            raise InvalidInputError(
+                "`actions` must carry the model's action noise, but the actor's own output is "
+                "about to be executed: `predict` adds no noise, and a deterministic action has no "
+                "density. Draw with ove_sb3.action_distribution(model, obs).sample()."
+            )
+
+    def _warn_if_dependent(self) -> None:
+        if self._warned or not isinstance(self.policy, GreedyAdapter):
+            return
+        if getattr(self.model, "n_envs", 1) > 1:
+            self._warned = True
+            warnings.warn(
+                f"{type(self.model).__name__} decides once for all of its {self.model.n_envs} "
+                "environments whether to explore: their episodes are dependent, and intervals from "
+                "this log are too narrow. Train with one environment, or use ove_sb3.collect, "
+                "which decides for each environment.",
+                DependenceWarning,
+                stacklevel=2,
+            )
+
+
+def _current_noise(noise: Any, n_envs: int) -> FloatArray:
+    """Noise that was just added, which the next draw starts from, (n_envs, d)."""
+    noises: list[Any] = noise.noises if isinstance(noise, VectorizedActionNoise) else [noise]
+    if len(noises) != n_envs:
+        raise UnsupportedPolicyError(
+            f"`model.action_noise` must be known in all of its {len(noises)} environments, got "
+            f"{n_envs} in this wrapper. Use VecLogActionProbability around all of them."
+        )
+    return np.stack([np.asarray(noise.noise_prev, dtype=np.float64) for noise in noises])

@@ -1,0 +1,251 @@
+"""Environments as vectorized ones: their horizon, action masks, normalizer and metadata."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from importlib.metadata import PackageNotFoundError, version
+from types import FrameType
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from numpy.typing import NDArray
+from stable_baselines3.common.vec_env import (
+    DummyVecEnv,
+    VecEnv,
+    VecEnvWrapper,
+    VecNormalize,
+    VecTransposeImage,
+)
+
+from ove_sb3.data.metadata import Metadata, describe_space
+from ove_sb3.errors import InvalidInputError
+from ove_sb3.policies.observations import is_image_space
+from ove_sb3.policies.policy import Policy
+
+MASK_METHOD = "action_masks"
+
+
+def as_vec_env(env: Any, n_envs: int) -> tuple[VecEnv, bool]:
+    """`env` as a VecEnv, and whether it was created here and must be closed."""
+    if isinstance(env, str):
+        return DummyVecEnv([_maker(env) for _ in range(n_envs)]), True
+    if n_envs != 1:
+        raise InvalidInputError(
+            f"`n_envs` must be 1 unless `env` is a gymnasium id, got {n_envs}. Pass a VecEnv."
+        )
+    if isinstance(env, VecEnv):
+        return env, False
+    if isinstance(env, gym.Env):
+        return DummyVecEnv([lambda: env]), False
+    raise InvalidInputError(
+        "`env` must be a gymnasium id, a gymnasium.Env or a stable-baselines3 VecEnv, got "
+        f"{type(env).__name__}. Wrap several environments in DummyVecEnv or SubprocVecEnv."
+    )
+
+
+def _maker(env_id: str) -> Any:
+    return lambda: gym.make(env_id)
+
+
+def split_normalizer(venv: VecEnv) -> tuple[VecEnv, VecNormalize | None]:
+    """The environment that returns original observations and rewards, and its VecNormalize.
+
+    Image transposition is removed as well, because policies transpose images themselves.
+    """
+    normalizer = None
+    while isinstance(venv, (VecTransposeImage, VecNormalize)):
+        if isinstance(venv, VecNormalize):
+            normalizer = venv
+        venv = venv.venv
+    inner = venv
+    while isinstance(inner, VecEnvWrapper):
+        inner = inner.venv
+        if isinstance(inner, VecNormalize):
+            raise InvalidInputError(
+                "`env` must have VecNormalize as its outermost wrapper, got "
+                f"{type(venv).__name__} around it: the original observations would be lost. Stack "
+                "or transform first, then normalize."
+            )
+    return venv, normalizer
+
+
+def check_spaces(policy: Policy, env: Any, remedy: str) -> None:
+    """Refuse a policy that was made for other spaces than those of `env`."""
+    ours, theirs = describe_space(policy.action_space), describe_space(env.action_space)
+    if ours != theirs:
+        raise InvalidInputError(
+            f"`model` must have the action space of `env`, {theirs}, got {ours}. {remedy}"
+        )
+    describe_space(env.observation_space)  # refuses those that cannot be logged
+    space: gym.Space[Any] | None = policy.observation_space
+    if space is not None and not _compatible(space, env.observation_space):
+        raise InvalidInputError(
+            f"`model` must have the observation space of `env`, {env.observation_space}, got "
+            f"{space}. {remedy}"
+        )
+
+
+def _compatible(ours: gym.Space[Any], theirs: gym.Space[Any]) -> bool:
+    """Whether a policy for one space accepts observations of the other; bounds do not matter."""
+    if isinstance(ours, gym.spaces.Dict) and isinstance(theirs, gym.spaces.Dict):
+        return set(ours.spaces) == set(theirs.spaces) and all(
+            _compatible(ours[key], theirs[key]) for key in ours.spaces
+        )
+    if not (isinstance(ours, gym.spaces.Box) and isinstance(theirs, gym.spaces.Box)):
+        return describe_space(ours) == describe_space(theirs)
+    if ours.shape == theirs.shape:
+        return True
+    moved = (theirs.shape[-1:] + theirs.shape[:-1], theirs.shape[1:] + theirs.shape[:1])
+    return is_image_space(ours) and ours.shape in moved  # policies transpose images themselves
+
+
+def n_parallel_envs() -> int:
+    """Number of environments in the vectorized one that is stepping the caller; 1 without one."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        if frame.f_code.co_name in ("step", "step_wait", "step_async"):
+            owner = frame.f_locals.get("self")
+            if isinstance(owner, (VecEnv, gym.vector.VectorEnv)) and owner.num_envs > 1:
+                return int(owner.num_envs)
+        frame = frame.f_back
+    return 1
+
+
+def has_masks(venv: VecEnv) -> bool:
+    """Whether the environments provide action masks."""
+    try:
+        return bool(venv.has_attr(MASK_METHOD))
+    except AttributeError:
+        return False
+
+
+def read_masks(venv: VecEnv) -> NDArray[np.bool_]:
+    """Action masks of all environments, (n_envs, n_choices)."""
+    if not has_masks(venv):
+        raise missing_masks()
+    return stack_masks(venv.env_method(MASK_METHOD))
+
+
+def stack_masks(masks: Iterable[Any]) -> NDArray[np.bool_]:
+    """Action masks of one environment each, as one array, (n_envs, n_choices)."""
+    return np.stack([np.asarray(mask, dtype=np.bool_).ravel() for mask in masks])
+
+
+def missing_masks() -> InvalidInputError:
+    """Error about an environment without action masks."""
+    return InvalidInputError(
+        f"`env` must have a method `{MASK_METHOD}` for a policy with action masks. Add it, or wrap "
+        "the environment in sb3_contrib's ActionMasker."
+    )
+
+
+def n_choices(space: gym.Space[Any]) -> int:
+    """Number of entries of an action mask."""
+    if isinstance(space, gym.spaces.Discrete):
+        return int(space.n)
+    if isinstance(space, gym.spaces.MultiDiscrete):
+        return int(np.sum(space.nvec))
+    return 2 * int(np.prod(space.shape or ()))
+
+
+def metadata_of(
+    venv: VecEnv,
+    *,
+    seed: int | None = None,
+    reward_range: tuple[float, float] | None = None,
+    behavior: str | None = None,
+    fingerprint: str | None = None,
+) -> Metadata:
+    """Metadata of a log of `venv`."""
+    return Metadata(
+        **_env_metadata(venv, _spec(venv), _horizon(venv)),
+        seed=seed,
+        reward_range=reward_range,
+        behavior=behavior,
+        fingerprint=fingerprint,
+    )
+
+
+def metadata_of_env(
+    env: gym.Env[Any, Any], *, reward_range: tuple[float, float] | None = None
+) -> Metadata:
+    """Metadata of a log of a single environment."""
+    return Metadata(**_env_metadata(env, env.spec, _limit(env)), reward_range=reward_range)
+
+
+def _env_metadata(env: Any, spec: Any, horizon: int | None) -> dict[str, Any]:
+    return {
+        "env_id": getattr(spec, "id", None),
+        "horizon": horizon,
+        "observation_space": describe_space(env.observation_space),
+        "action_space": describe_space(env.action_space),
+        "versions": versions(),
+    }
+
+
+def _spec(venv: VecEnv) -> Any:
+    try:
+        specs = venv.get_attr("spec")
+    except (AttributeError, NotImplementedError):
+        return None
+    ids = {getattr(spec, "id", None) for spec in specs}
+    return specs[0] if len(ids) == 1 else None
+
+
+def _limit(env: Any) -> int | None:
+    """Smallest limit on the steps of an episode among the environment's spec and wrappers."""
+    limits = [getattr(env.spec, "max_episode_steps", None)]
+    while isinstance(env, gym.Wrapper):
+        if isinstance(env, gym.wrappers.TimeLimit):
+            limits.append(env._max_episode_steps)
+        env = env.env
+    return min((int(limit) for limit in limits if limit is not None), default=None)
+
+
+def _horizon(venv: VecEnv) -> int | None:
+    """Largest limit of the environments; None unless all have one."""
+    inner: Any = venv
+    while isinstance(inner, VecEnvWrapper):
+        inner = inner.venv
+    local = hasattr(inner, "envs")
+    limits = [_limit(env) for env in inner.envs] if local else _remote_limits(venv)
+    known = [limit for limit in limits if limit is not None]
+    return max(known) if known and len(known) == len(limits) else None
+
+
+def _remote_limits(venv: VecEnv) -> list[int | None]:
+    """Limits of environments in other processes."""
+    try:
+        limits = [getattr(spec, "max_episode_steps", None) for spec in venv.get_attr("spec")]
+        if None in limits and all(venv.env_is_wrapped(gym.wrappers.TimeLimit)):
+            limits = venv.get_attr("_max_episode_steps")
+    except (AttributeError, NotImplementedError):
+        return []
+    return [None if limit is None else int(limit) for limit in limits]
+
+
+def versions() -> dict[str, str]:
+    """Versions of the libraries that a log depends on."""
+    installed = {}
+    for name in ("ove-sb3", "gymnasium", "stable-baselines3", "sb3-contrib", "torch", "numpy"):
+        try:
+            installed[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    return installed
+
+
+def copy_observations(observations: Any) -> Any:
+    """Copy that later steps of the environment cannot change."""
+    if isinstance(observations, Mapping):
+        return {key: np.array(array) for key, array in observations.items()}
+    return np.array(observations)
+
+
+def stack_observations(observations: Sequence[Any]) -> Any:
+    """Arrays, or dicts of arrays, stacked along a new first axis."""
+    if isinstance(observations[0], Mapping):
+        return {key: np.stack([row[key] for row in observations]) for key in observations[0]}
+    return np.stack(observations)

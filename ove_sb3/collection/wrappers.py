@@ -1,0 +1,274 @@
+"""Wrappers that log every executed action with its probability."""
+
+from __future__ import annotations
+
+from os import PathLike
+from typing import Any, SupportsFloat
+
+import gymnasium as gym
+import numpy as np
+from numpy.typing import NDArray
+from stable_baselines3.common.vec_env import VecEnv, VecEnvWrapper
+from stable_baselines3.common.vec_env.base_vec_env import VecEnvObs, VecEnvStepReturn
+
+from ove_sb3.data.trajectories import Trajectories
+from ove_sb3.policies.observations import add_batch_axis
+
+from .action_source import ActionSource
+from .environments import (
+    MASK_METHOD,
+    metadata_of,
+    metadata_of_env,
+    missing_masks,
+    n_choices,
+    read_masks,
+    split_normalizer,
+    stack_masks,
+)
+from .recorder import Recorder
+from .step_logger import StepLogger
+
+
+class _LogAccess:
+    """Access to the log of a wrapper."""
+
+    _logger: StepLogger
+
+    def trajectories(self) -> Trajectories:
+        """All episodes that have ended so far; with a `path`, all in the directory."""
+        return self._logger.recorder.trajectories()
+
+    def has_logged(self, data: Trajectories | str | PathLike[str]) -> bool:
+        """Whether `data` is this log, or the directory it is written to."""
+        return self._logger.recorder.holds(data)
+
+    def flush(self) -> None:
+        """Write all complete episodes to disk."""
+        self._logger.recorder.flush()
+
+
+class VecLogActionProbability(_LogAccess, VecEnvWrapper):
+    """Logs the steps of a model in a vectorized environment, with the probability of every action.
+
+    Put it outermost. Training is bit for bit the same as without it.
+
+    Parameters
+    ----------
+    venv : VecEnv
+    model : BaseAlgorithm, BasePolicy or built-in policy, optional
+        The model that acts, see `action_distribution`. It may be set later by `set_model`, since
+        a model is usually made with its environment.
+    path : path, optional
+        Directory to append to; without it the log is kept in memory.
+    flush_every : int
+        Number of complete episodes that are written together. A killed process loses at most
+        these and the episodes in progress.
+    reward_range : (float, float), optional
+        Smallest and largest reward of the environment, stored in the metadata.
+
+    Notes
+    -----
+    The model must draw the action right before the step, from the observation returned last: in
+    `learn`, or by ``predict(obs)`` with ``deterministic=False``. Policies with memory need their
+    state. Under a VecNormalize the original observations and rewards are logged. Episodes that have
+    not ended are not logged. The log is marked as adaptive once the model learns or has changed in
+    any other way since it first acted: weights, exploration, running statistics of a VecNormalize,
+    another model.
+
+    Examples
+    --------
+    >>> from stable_baselines3 import PPO
+    >>> from stable_baselines3.common.env_util import make_vec_env
+    >>> import ove_sb3 as ove
+    >>> venv = ove.VecLogActionProbability(make_vec_env("CartPole-v1", n_envs=2))
+    >>> model = PPO("MlpPolicy", venv, n_steps=64, batch_size=64, device="cpu")
+    >>> venv.set_model(model)
+    >>> _ = model.learn(256)
+    >>> venv.trajectories().metadata.adaptive
+    True
+    """
+
+    def __init__(
+        self,
+        venv: VecEnv,
+        model: Any = None,
+        path: str | PathLike[str] | None = None,
+        *,
+        flush_every: int = 64,
+        reward_range: tuple[float, float] | None = None,
+    ) -> None:
+        super().__init__(venv)
+        original, self._normalizer = split_normalizer(venv)
+        metadata = metadata_of(original, reward_range=reward_range)
+        recorder = Recorder(venv.num_envs, metadata, path, flush_every)
+        self._logger = StepLogger(original, recorder)
+        self._masks: NDArray[np.bool_] | None = None
+        if model is not None:
+            self.set_model(model)
+
+    def set_model(self, model: Any) -> None:
+        """Set the model that acts."""
+        self._logger.set_model(model, self._normalizer)
+
+    def reset(self) -> VecEnvObs:
+        """Reset all environments; episodes in progress are not logged."""
+        observations = self.venv.reset()
+        self._logger.restart(self._original(observations))
+        return observations
+
+    def step_async(self, actions: NDArray[Any]) -> None:
+        """Compute the probabilities of the actions, and send them to the environments."""
+        source = self._logger.source
+        masks = None
+        if source is not None and source.policy.masked:
+            masks = self._masks_at_draw(source)
+        self._masks = None
+        self._logger.before_step(actions, masks)
+        self.venv.step_async(actions)
+
+    def step_wait(self) -> VecEnvStepReturn:
+        """Wait for the outcome of the step, and record it."""
+        observations, rewards, dones, infos = self.venv.step_wait()
+        original, logged_infos = rewards, infos
+        if self._normalizer is not None:
+            original = self._normalizer.get_original_reward()
+            if self._normalizer.norm_obs:
+                # Terminal observations are normalized, which cannot be undone exactly.
+                logged_infos = [{**info, "terminal_observation": None} for info in infos]
+        self._logger.after_step(self._original(observations), original, dones, logged_infos)
+        return observations, rewards, dones, infos
+
+    def env_method(
+        self, method_name: str, *args: Any, indices: Any = None, **kwargs: Any
+    ) -> list[Any]:
+        """Call a method of the environments; masks that the model asks for are kept."""
+        results = self.venv.env_method(method_name, *args, indices=indices, **kwargs)
+        if method_name == MASK_METHOD and indices is None:
+            self._masks = stack_masks(results)
+        return results
+
+    def close(self) -> None:
+        """Write the remaining episodes, and close the environments."""
+        self._logger.recorder.close()
+        self.venv.close()
+
+    def _original(self, observations: Any) -> Any:
+        return observations if self._normalizer is None else self._normalizer.get_original_obs()
+
+    def _masks_at_draw(self, source: ActionSource) -> NDArray[np.bool_]:
+        if source.uses_masks():
+            return read_masks(self.venv) if self._masks is None else self._masks
+        return np.ones((self.num_envs, n_choices(self.action_space)), dtype=np.bool_)
+
+
+class LogActionProbability(
+    _LogAccess,
+    gym.Wrapper[Any, Any, Any, Any],
+    gym.utils.RecordConstructorArgs,
+):
+    """Logs the steps of a model in an environment, with the probability of every action.
+
+    For your own loops, and inside `Monitor`. Wrap several environments together with
+    `VecLogActionProbability`; for a model that changes this is required.
+
+    Parameters
+    ----------
+    env : gymnasium.Env
+    model : BaseAlgorithm, BasePolicy or built-in policy, optional
+        The model that acts, see `action_distribution`. It may be set later by `set_model`.
+    path : path, optional
+        Directory to append to; without it the log is kept in memory.
+    flush_every : int
+        Number of complete episodes that are written together. A killed process loses at most
+        these and the episode in progress.
+    reward_range : (float, float), optional
+        Smallest and largest reward of the environment, stored in the metadata.
+
+    Notes
+    -----
+    See `VecLogActionProbability`.
+
+    Examples
+    --------
+    >>> import gymnasium as gym
+    >>> from stable_baselines3 import PPO
+    >>> import ove_sb3 as ove
+    >>> model = PPO("MlpPolicy", "CartPole-v1", device="cpu")
+    >>> env = ove.LogActionProbability(gym.make("CartPole-v1"), model)
+    >>> observation, _ = env.reset(seed=0)
+    >>> ended = False
+    >>> while not ended:
+    ...     action, _ = model.predict(observation)
+    ...     observation, reward, terminated, truncated, _ = env.step(action)
+    ...     ended = terminated or truncated
+    >>> len(env.trajectories())
+    1
+    """
+
+    def __init__(
+        self,
+        env: gym.Env[Any, Any],
+        model: Any = None,
+        path: str | PathLike[str] | None = None,
+        *,
+        flush_every: int = 64,
+        reward_range: tuple[float, float] | None = None,
+    ) -> None:
+        gym.utils.RecordConstructorArgs.__init__(
+            self,
+            _disable_deepcopy=True,
+            model=model,
+            path=path,
+            flush_every=flush_every,
+            reward_range=reward_range,
+        )
+        gym.Wrapper.__init__(self, env)
+        metadata = metadata_of_env(env, reward_range=reward_range)
+        self._logger = StepLogger(env, Recorder(1, metadata, path, flush_every))
+        if model is not None:
+            self.set_model(model)
+
+    def set_model(self, model: Any) -> None:
+        """Set the model that acts."""
+        self._logger.set_model(model, None)
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Any, dict[str, Any]]:
+        """Reset the environment; an episode in progress is not logged."""
+        observation, info = self.env.reset(seed=seed, options=options)
+        self._logger.restart(add_batch_axis(observation))
+        return observation, info
+
+    def step(self, action: Any) -> tuple[Any, SupportsFloat, bool, bool, dict[str, Any]]:
+        """Compute the probability of the action, execute it, and record the outcome."""
+        self._logger.before_step(np.asarray(action)[None], self._masks())
+        observation, reward, terminated, truncated, info = self.env.step(action)
+        outcome = {
+            "TimeLimit.truncated": truncated,
+            "terminated": terminated,
+            "terminal_observation": observation,
+        }
+        done = np.array([terminated or truncated])
+        rewards = np.array([float(reward)])
+        self._logger.after_step(add_batch_axis(observation), rewards, done, [outcome])
+        if done[0]:
+            self._logger.observations = None  # the next step must be preceded by a reset
+        return observation, reward, terminated, truncated, info
+
+    def close(self) -> None:
+        """Write the remaining episodes, and close the environment."""
+        self._logger.recorder.close()
+        super().close()
+
+    def _masks(self) -> NDArray[np.bool_] | None:
+        source = self._logger.source
+        if source is None or not source.policy.masked:
+            return None
+        if not source.uses_masks():
+            return np.ones((1, n_choices(self.action_space)), dtype=np.bool_)
+        try:
+            masks = self.env.get_wrapper_attr(MASK_METHOD)()
+        except AttributeError as error:
+            raise missing_masks() from error
+        return np.asarray(masks, dtype=np.bool_).reshape(1, -1)

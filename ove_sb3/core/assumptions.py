@@ -1,0 +1,298 @@
+"""Stated assumptions, and the limits on returns and weights that follow from them.
+
+Every guarantee rests on them. Data that contradict them are refused.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from ove_sb3._validation import check_integer, check_range, check_real
+from ove_sb3.errors import AssumptionError, InvalidInputError, MeanWeightError
+
+from .label import Evidence
+from .statistics import TrajectoryStatistics
+
+_SLACK = 1e-9  # relative: room for rounding when data are compared with a limit
+_SINGLE_PRECISION = 2.0**-23  # relative: rounding of rewards in single precision
+_SLACK_OF_WIDTH, _ROUNDING = 1e-3, 1e-12  # the most of it, relative to the range's width
+_LONGEST_SUM = 1_000_000
+_BET_SIZES = (0.003, 0.03, 0.3, 0.9)  # on weights being too large
+_BEYOND_DOUBT = math.log(1e6)
+FROM_DATA = "from_data"
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Limits on returns and weights, all implied by the stated assumptions.
+
+    Attributes
+    ----------
+    return_range : tuple of float
+        The candidate's returns lie in it; infinite ends if nothing is known.
+    scaled_reward_range : tuple of float or None
+        (c R_min, c R_max), of rewards that may be padded with zeros; None if unknown, in which
+        case the per-decision forms have no bounds.
+    max_weight : float
+        Bound on the full weight w and on every partial product; infinite if unknown.
+    max_pdis_weight, max_cdis_weight : float
+        Bounds on A/c and B/c^2.
+    stated : tuple of str
+        The assumptions behind the limits, in words.
+    """
+
+    return_range: tuple[float, float]
+    scaled_reward_range: tuple[float, float] | None
+    max_weight: float
+    max_pdis_weight: float
+    max_cdis_weight: float
+    stated: tuple[str, ...]
+
+    @property
+    def max_variance(self) -> float:
+        """Popoviciu's bound: a quarter of the squared range of the return."""
+        low, high = self.return_range
+        return (high - low) ** 2 / 4
+
+
+@dataclass(frozen=True)
+class Assumptions:
+    """What the caller states before seeing the data, checked on construction.
+
+    Attributes
+    ----------
+    gamma : float
+        Discount factor in [0, 1].
+    horizon : int or None
+        Largest number of steps of an episode; None if unknown.
+    reward_range : (float, float), "from_data" or None
+        Smallest and largest reward the environment can give. ``"from_data"`` takes the extremes
+        of the log and costs the guarantee.
+    return_range : (float, float) or None
+        Smallest and largest return, where known to be tighter than the rewards imply.
+    max_ratio, max_weight : float or None
+        Bounds on the importance ratio of one step and on the weight of a whole episode.
+    delta : float
+        Total probability of a miss, in (0, 1).
+    evidence : Evidence
+        Facts about the log and the candidate.
+    """
+
+    gamma: float
+    horizon: int | None = None
+    reward_range: tuple[float, float] | str | None = None
+    return_range: tuple[float, float] | None = None
+    max_ratio: float | None = None
+    max_weight: float | None = None
+    delta: float = 0.05
+    evidence: Evidence = field(default_factory=Evidence)
+
+    def __post_init__(self) -> None:
+        checked = {
+            "gamma": check_real(self.gamma, "gamma", 0.0, 1.0),
+            "delta": check_real(self.delta, "delta", 0.0, 1.0, closed=False),
+        }
+        for name, value in checked.items():
+            object.__setattr__(self, name, value)
+        if self.horizon is not None:
+            object.__setattr__(self, "horizon", check_integer(self.horizon, "horizon", 1))
+        if isinstance(self.reward_range, str):
+            if self.reward_range != FROM_DATA:
+                raise InvalidInputError(
+                    f"`reward_range` must be a pair of numbers or {FROM_DATA!r}, got "
+                    f"{self.reward_range!r}."
+                )
+        elif self.reward_range is not None:
+            pair = check_range(self.reward_range, "reward_range")
+            object.__setattr__(self, "reward_range", pair)
+        if self.return_range is not None:
+            pair = check_range(self.return_range, "return_range")
+            object.__setattr__(self, "return_range", pair)
+        for name in ("max_ratio", "max_weight"):
+            bound = getattr(self, name)
+            if bound is not None:
+                object.__setattr__(self, name, _weight_bound(bound, name))
+
+    @property
+    def range_from_data(self) -> bool:
+        """Whether the reward range is taken from the data."""
+        return isinstance(self.reward_range, str)
+
+    def check_bounded(self) -> None:
+        """Refuse assumptions that leave the return unbounded."""
+        if self.return_range is not None:
+            return
+        if self.reward_range is None:
+            raise InvalidInputError(
+                "`reward_range` (or `return_range`) must be given for a guaranteed interval, got "
+                "None. State the smallest and largest reward the environment can give, or use "
+                "method='bootstrap'."
+            )
+        if self.gamma == 1.0 and self.horizon is None:
+            raise InvalidInputError(
+                "`horizon` must be given for a guaranteed interval when gamma = 1, got None: the "
+                "return has no bound. Pass the environment's max_episode_steps, or state "
+                "`return_range`."
+            )
+
+    def limits(self, stats: TrajectoryStatistics) -> Limits:
+        """Limits implied by the assumptions; data that contradict them are refused."""
+        stated: list[str] = []
+        low, high = -math.inf, math.inf
+        scaled: tuple[float, float] | None = None
+        if self.reward_range is not None:
+            rewards = _reward_range(stats, self.reward_range)
+            stated.append(
+                f"rewards lie in [{rewards[0]:g}, {rewards[1]:g}]"
+                + " (as seen in the data)" * self.range_from_data
+            )
+            if stats.horizon != 1:
+                # Episodes that end early are padded with rewards of 0.
+                rewards = min(rewards[0], 0.0), max(rewards[1], 0.0)
+            if math.isfinite(stats.effective_horizon):
+                scaled = stats.effective_horizon * rewards[0], stats.effective_horizon * rewards[1]
+                low, high = scaled
+                stated.append(
+                    f"the discount factor is {stats.gamma:g}"
+                    if stats.horizon is None
+                    else f"episodes have at most {stats.horizon} step{'s' * (stats.horizon > 1)}"
+                )
+        if self.return_range is not None:
+            known = _return_range(stats, self.return_range)
+            stated.append(f"returns lie in [{known[0]:g}, {known[1]:g}]")
+            # Both contain the data, so that they overlap; up to rounding, hence the sorting.
+            low, high = sorted((max(low, known[0]), min(high, known[1])))
+        ratio, weight = _weight_limits(stats, self.max_ratio, self.max_weight, stated)
+        return Limits(
+            return_range=(low, high),
+            scaled_reward_range=scaled,
+            max_weight=weight,
+            max_pdis_weight=min(weight, _discounted_power_sum(stats, ratio, order=1)),
+            max_cdis_weight=min(weight, _discounted_power_sum(stats, ratio, order=2)),
+            stated=tuple(stated),
+        )
+
+
+def _reward_range(
+    stats: TrajectoryStatistics, reward_range: tuple[float, float] | str
+) -> tuple[float, float]:
+    observed = (stats.reward_min, stats.reward_max)
+    if isinstance(reward_range, str):
+        return observed
+    low, high = reward_range
+    # Environments often hand out rewards in single precision: -0.6 becomes -0.60000002.
+    low, high = min(low, _single(low)), max(high, _single(high))
+    return _containing(observed, (low, high), "reward_range", "logged rewards")
+
+
+def _return_range(
+    stats: TrajectoryStatistics, return_range: tuple[float, float]
+) -> tuple[float, float]:
+    observed = (float(stats.returns.min()), float(stats.returns.max()))
+    return _containing(observed, return_range, "return_range", "logged returns", _SINGLE_PRECISION)
+
+
+def _single(value: float) -> float:
+    """`value` rounded to single precision, or itself if that is not possible."""
+    rounded = float(np.float32(value)) if abs(value) < 3e38 else value
+    return rounded if math.isfinite(rounded) else value
+
+
+def _containing(
+    observed: tuple[float, float],
+    stated: tuple[float, float],
+    name: str,
+    what: str,
+    rounding: float = _SLACK,
+) -> tuple[float, float]:
+    """The stated range, widened by what only rounding has added to the observed one."""
+    size = max(abs(stated[0]), abs(stated[1]))
+    # Far from zero, rounding of the size of the numbers may be more than the range itself.
+    slack = min(rounding * size, _SLACK_OF_WIDTH * (stated[1] - stated[0]) + _ROUNDING * size)
+    if observed[0] < stated[0] - slack or observed[1] > stated[1] + slack:
+        raise AssumptionError(
+            f"`{name}` must contain all {what}, got ({stated[0]:.10g}, {stated[1]:.10g}) but they "
+            f"span [{observed[0]:.10g}, {observed[1]:.10g}]. State the range the environment can "
+            "produce."
+        )
+    return min(stated[0], observed[0]), max(stated[1], observed[1])
+
+
+def check_mean_weight(stats: TrajectoryStatistics) -> None:
+    """Refuse weights whose mean is more than 1 beyond doubt: some probability must be wrong.
+
+    Bets on weights above 1 with a few fixed bet sizes. Where all probabilities are right, this
+    refuses with probability at most 1e-6 (Ville's inequality).
+    """
+    gains = np.array([np.sum(np.log1p(size * (stats.weights - 1.0))) for size in _BET_SIZES])
+    if np.logaddexp.reduce(gains) - math.log(len(_BET_SIZES)) >= _BEYOND_DOUBT:
+        raise MeanWeightError(
+            "importance weights must be 1 on average, got a mean of "
+            f"{float(stats.weights.mean()):.4g} over {len(stats)} trajectories, which is more than "
+            "1 beyond doubt: log-probabilities of the behavior or of the candidate are wrong, or "
+            "episodes were left out for what happened in them. Pass log-probabilities, not "
+            "probabilities, of the action that was executed, as it was drawn, and all episodes."
+        )
+
+
+def _weight_bound(value: object, name: str) -> float:
+    remedy = "Importance ratios average 1 under the behavior, so their bound is at least 1."
+    return check_real(value, name, 1.0, math.inf, remedy=remedy)
+
+
+def _weight_limits(
+    stats: TrajectoryStatistics,
+    max_ratio: float | None,
+    max_weight: float | None,
+    stated: list[str],
+) -> tuple[float, float]:
+    """Bounds on the ratio of one step and on the weight of a trajectory."""
+    ratio = weight = math.inf
+    if max_ratio is not None:
+        ratio = max_ratio
+        largest = math.exp(min(stats.max_log_ratio, 709.0))
+        if largest > ratio * (1 + _SLACK):
+            raise AssumptionError(
+                f"`max_ratio` must be at least every logged ratio, got {ratio:g} but the largest "
+                f"is {largest:g}. State a bound that follows from how the behavior was built."
+            )
+        stated.append(f"no step's importance ratio exceeds {ratio:g}")
+        if stats.horizon is not None and ratio < math.inf:
+            weight = math.exp(min(stats.horizon * math.log(ratio), 709.0))
+            weight = weight if weight < math.exp(709.0) else math.inf
+    if max_weight is not None:
+        largest = float(stats.weights.max())
+        if largest > max_weight * (1 + _SLACK):
+            raise AssumptionError(
+                f"`max_weight` must be at least every logged weight, got {max_weight:g} but the "
+                f"largest is {largest:g}. State a bound that follows from how the behavior was "
+                "built."
+            )
+        stated.append(f"no trajectory's importance weight exceeds {max_weight:g}")
+        weight = min(weight, max_weight)
+    return ratio, weight
+
+
+def _discounted_power_sum(stats: TrajectoryStatistics, ratio: float, order: int) -> float:
+    """Sum over t of ratio^(t+1) (C_{t+1}^order - C_t^order) / c^order: bounds A/c and B/c^2."""
+    c, gamma, horizon = stats.effective_horizon, stats.gamma, stats.horizon
+    if not (math.isfinite(ratio) and math.isfinite(c)):
+        return math.inf
+    if horizon is None:
+        if ratio * gamma >= 1.0:
+            return math.inf
+        first = ratio / (1 - ratio * gamma)
+        if order == 1:
+            return first / c
+        return (2 * first - (1 + gamma) * ratio / (1 - ratio * gamma**2)) / (1 - gamma) / c**2
+    if horizon > _LONGEST_SUM:
+        return 1.0 if ratio == 1.0 else math.inf
+    steps = np.arange(horizon)
+    discounted_steps = np.concatenate([[0.0], np.cumsum(gamma ** steps.astype(float))])
+    with np.errstate(over="ignore", invalid="ignore"):
+        # Fused in log space so that a vanishing discount can tame a growing power of the ratio.
+        total = float(np.sum(ratio ** (steps + 1.0) * np.diff(discounted_steps**order)) / c**order)
+    return total if math.isfinite(total) else math.inf

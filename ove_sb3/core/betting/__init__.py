@@ -1,0 +1,1 @@
+"""Test martingales: bet targets and the capital process."""

@@ -1,0 +1,306 @@
+"""Capital process: a test of "the mean is at most s" by betting, and the bounds it gives.
+
+To test "the mean of x_i given the past is at most s" start with p = a and multiply it by
+``1 + lam (x_i - s)`` for every observation. If the bet sizes ``lam`` are fixed before x_i is seen
+and no factor can be negative, p/a is a non-negative supermartingale under the hypothesis, and by
+Ville's inequality reaches 1/a with probability at most a. The bet sizes follow Voracek and Orabona
+(2025): chosen so that p would just reach 1 at the end of the data, which makes the bound nearly as
+tight as a normal interval of the same level.
+
+The confidence bound comes from a fixed sequence of such tests: values of s on an increasing grid
+that is laid before the tested data are seen. The bound is the last grid point before the first
+one that is not rejected. It exceeds the true mean only if the first grid point at or above the true
+mean, for which the hypothesis is true, is rejected: probability at most a. (A bisection over s
+would need rejection to be monotone in s, which bet sizes that depend on s do not provide.)
+
+Observations may overlap in time: episodes of several environments that run concurrently, under a
+behavior that learns from all of them. Then the bet on x_i uses the observations that were complete
+when i began, not those before i in the log. Let x_i(t) be the expectation of x_i given
+all that has happened up to time t, if the candidate acted from then on; weighted by the ratios so
+far it is a martingale, and so is 1 + lam (x_i(t) - s) for a bet size fixed when i began.
+Given the past, what happens next in one environment is independent of the others: the product over
+all of them is a martingale too. Its value when all observations are complete is what p is then; on
+the way p leaves out those still running, so that only its last value counts.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numba
+import numpy as np
+
+from ove_sb3._validation import FloatArray, IntArray
+
+_LANES = 32  # grid points tested side by side
+_RUN = 16  # observations between two checks of the capital
+_LARGEST_LOSS = 0.95  # of the capital in one observation
+_EPOCH_GROWTH = 1.25
+_AIM = 1.25  # target of p where only its last value counts
+_ENOUGH = 1.1  # p from which on nothing more is bet there
+_LEAST_LEFT = 0.05  # of the observations, for the size of such bets
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """Times at which bet sizes and bet targets are revised.
+
+    Observations before ``epochs[0]`` are the pilot, which is never bet on. The target of epoch k is
+    computed from the observations before ``epochs[k]`` only.
+    """
+
+    n: int
+    epochs: IntArray
+    blocks: IntArray
+    """First observation of every block, and n at the end."""
+    epoch_of_block: IntArray
+    bet_block: IntArray | None = None
+    """Block whose bet sizes apply to each observation, -1 for none; None: its own block."""
+
+    @classmethod
+    def plan(cls, n: int, n_blocks: int, overlaps: IntArray | None = None) -> Schedule:
+        """Lay out pilot, epochs and about `n_blocks` blocks for n observations.
+
+        `overlaps` counts the observations that were completed while each was under way.
+        """
+        pilot = math.ceil(max(0.02 * n, min(50.0, n / 8)))
+        pilot = min(max(pilot, 1), n - 1)
+        n_epochs = 1 + max(0, math.ceil(math.log(n / pilot) / math.log(_EPOCH_GROWTH)))
+        epochs = np.unique(np.floor(pilot * _EPOCH_GROWTH ** np.arange(n_epochs)).astype(np.int64))
+        epochs = epochs[epochs < n]
+        even = np.linspace(pilot, n, min(n_blocks, n - pilot) + 1).astype(np.int64)
+        blocks = np.unique(np.concatenate([epochs, even]))
+        epoch_of_block = np.searchsorted(epochs, blocks[:-1], side="right") - 1
+        bet_block = None
+        if overlaps is not None and overlaps.any():
+            complete = np.maximum(np.arange(n) - overlaps, 0)
+            bet_block = np.searchsorted(blocks[:-1], complete, side="right") - 1
+        return cls(n, epochs, blocks, epoch_of_block, bet_block)
+
+
+@dataclass(frozen=True)
+class BetTarget:
+    """The variable bet on: x = coefficients @ columns + constants, epoch by epoch.
+
+    Attributes
+    ----------
+    columns : ndarray, (k, n)
+        The observations, in the order in which they are bet on.
+    coefficients : ndarray, (n_epochs, k)
+    constants : ndarray, (n_epochs,)
+    lower_bounds : ndarray, (n_epochs,)
+        Lower bounds on x implied by the stated limits, not by the data.
+    second_moments : ndarray, (n_epochs,)
+        Predicted mean square of x, from the past. Any value is valid.
+    max_excess : ndarray, (n_epochs,)
+        Largest plausible mean of x above its lower bound; bets shrink for hypotheses beyond it.
+    """
+
+    columns: FloatArray
+    coefficients: FloatArray
+    constants: FloatArray
+    lower_bounds: FloatArray
+    second_moments: FloatArray
+    max_excess: FloatArray
+
+
+def last_rejected(target: BetTarget, schedule: Schedule, grid: FloatArray, level: float) -> int:
+    """Index of the last grid point before the first that is not rejected; -1 if there is none."""
+    if schedule.bet_block is None:
+        return int(_last_rejected(*_arguments(target, schedule, grid, level)))
+    accepted = np.flatnonzero(last_capitals(target, schedule, grid, level) < 1.0)
+    return int(accepted[0]) - 1 if accepted.size else len(grid) - 1
+
+
+def last_capitals(
+    target: BetTarget, schedule: Schedule, grid: FloatArray, level: float
+) -> FloatArray:
+    """Capital of every grid point after all observations; 1 if it is rejected for certain."""
+    assert schedule.bet_block is not None
+    arguments = (*_arguments(target, schedule, grid, level), schedule.bet_block)
+    return np.asarray(_last_capitals(*arguments))
+
+
+def _arguments(
+    target: BetTarget, schedule: Schedule, grid: FloatArray, level: float
+) -> tuple[Any, ...]:
+    return (
+        target.columns,
+        target.coefficients,
+        target.constants,
+        target.lower_bounds,
+        target.second_moments,
+        target.max_excess,
+        schedule.blocks,
+        schedule.epoch_of_block,
+        np.ascontiguousarray(grid),
+        level,
+    )
+
+
+@numba.njit(cache=True, nogil=True, fastmath={"nsz", "contract"})
+def _multiply(
+    values: FloatArray, capital: FloatArray, slope: FloatArray, offset: FloatArray
+) -> None:
+    """Multiply every lane's capital by its factors; four observations a turn become SIMD code."""
+    whole = values.shape[0] // 4 * 4
+    for i in range(0, whole, 4):
+        x0, x1, x2, x3 = values[i], values[i + 1], values[i + 2], values[i + 3]
+        for j in range(_LANES):
+            first = (offset[j] + slope[j] * x0) * (offset[j] + slope[j] * x1)
+            second = (offset[j] + slope[j] * x2) * (offset[j] + slope[j] * x3)
+            capital[j] = capital[j] * (first * second)
+    for i in range(whole, values.shape[0]):
+        x0 = values[i]
+        for j in range(_LANES):
+            capital[j] = capital[j] * (offset[j] + slope[j] * x0)
+
+
+@numba.njit(cache=True, nogil=True, fastmath={"nsz", "contract"})
+def _last_rejected(
+    columns: FloatArray,
+    coefficients: FloatArray,
+    constants: FloatArray,
+    lower_bounds: FloatArray,
+    second_moments: FloatArray,
+    max_excess: FloatArray,
+    blocks: IntArray,
+    epoch_of_block: IntArray,
+    grid: FloatArray,
+    level: float,
+) -> int:
+    n = columns.shape[1]
+    capital = np.empty(_LANES)  # p of every lane
+    best = np.empty(_LANES)  # its largest value so far
+    slope = np.empty(_LANES)
+    offset = np.empty(_LANES)
+    values = np.empty(np.max(blocks[1:] - blocks[:-1]))
+    for first in range(0, grid.shape[0], _LANES):
+        lanes = min(_LANES, grid.shape[0] - first)
+        for j in range(_LANES):
+            capital[j] = level if j < lanes else 1.0
+            best[j] = capital[j]
+        for block in range(blocks.shape[0] - 1):
+            begin, end = blocks[block], blocks[block + 1]
+            epoch = epoch_of_block[block]
+            lower_bound = lower_bounds[epoch]
+            second_moment = max(second_moments[epoch], 1e-300) * (n - begin)
+            for j in range(lanes):
+                s = grid[first + j]
+                gap = s - lower_bound
+                if gap <= 0.0:
+                    best[j] = 1.0  # no mean can be below the lower bound
+                if best[j] >= 1.0:
+                    slope[j], offset[j] = 0.0, 1.0
+                    continue
+                bet = math.sqrt(-2.0 * math.log(max(capital[j], 1e-300)) / second_moment)
+                if gap > max_excess[epoch]:
+                    bet *= max_excess[epoch] / gap
+                bet = min(bet, _LARGEST_LOSS / gap)
+                slope[j], offset[j] = bet, 1.0 - bet * s
+            for j in range(lanes, _LANES):
+                slope[j], offset[j] = 0.0, 1.0
+            x = values[: end - begin]
+            x[:] = constants[epoch]
+            for c in range(columns.shape[0]):
+                column, factor = columns[c, begin:end], coefficients[epoch, c]
+                for i in range(x.shape[0]):
+                    x[i] += factor * column[i]
+            for i in range(x.shape[0]):
+                x[i] = max(x[i], lower_bound)  # only rounding can be below the lower bound
+            for i in range(0, end - begin, _RUN):
+                _multiply(x[i : min(i + _RUN, end - begin)], capital, slope, offset)
+                for j in range(_LANES):
+                    best[j] = max(best[j], capital[j])
+            settled = True
+            for j in range(lanes):
+                settled &= best[j] >= 1.0
+            if settled:
+                break
+        for j in range(lanes):
+            if best[j] < 1.0:
+                return int(first + j - 1)
+    return int(grid.shape[0] - 1)
+
+
+@numba.njit(cache=True, nogil=True)
+def _last_capitals(
+    columns: FloatArray,
+    coefficients: FloatArray,
+    constants: FloatArray,
+    lower_bounds: FloatArray,
+    second_moments: FloatArray,
+    max_excess: FloatArray,
+    blocks: IntArray,
+    epoch_of_block: IntArray,
+    grid: FloatArray,
+    level: float,
+    bet_block: IntArray,
+) -> FloatArray:
+    """Observations may overlap: each is bet on with the bet sizes fixed when it began."""
+    n, n_points = columns.shape[1], grid.shape[0]
+    capital = np.full(n_points, level)
+    certain = np.zeros(n_points, np.bool_)
+    bets = np.zeros((blocks.shape[0] - 1, n_points))
+    for block in range(blocks.shape[0] - 1):
+        begin, end = blocks[block], blocks[block + 1]
+        epoch = epoch_of_block[block]
+        second_moment = max(second_moments[epoch], 1e-300) * max(n - begin, _LEAST_LEFT * n)
+        for j in range(n_points):
+            gap = grid[j] - lower_bounds[epoch]
+            if gap <= 0.0:
+                certain[j] = True  # no mean can be below the lower bound
+            if certain[j] or capital[j] >= _ENOUGH:
+                continue
+            bet = math.sqrt(2.0 * math.log(_AIM / max(capital[j], 1e-300)) / second_moment)
+            if gap > max_excess[epoch]:
+                bet *= max_excess[epoch] / gap
+            bets[block, j] = min(bet, _LARGEST_LOSS / gap)
+        for i in range(begin, end):
+            source = bet_block[i]
+            if source < 0:
+                continue
+            epoch = epoch_of_block[source]
+            x = constants[epoch]
+            for c in range(columns.shape[0]):
+                x += coefficients[epoch, c] * columns[c, i]
+            x = max(x, lower_bounds[epoch])  # only rounding can be below the lower bound
+            for j in range(n_points):
+                capital[j] *= 1.0 + bets[source, j] * (x - grid[j])
+    return np.where(certain, 1.0, capital)
+
+
+def effective_second_moment(values: FloatArray, level: float, n: int) -> float:
+    """Effective second moment of the centered past values, E[y^2 / (1 + lam y)].
+
+    A gain y multiplies the capital by 1 + lam y, so that large gains count for less than their
+    square. lam is the bet size that follows from the result. A small margin covers values that
+    have not been seen yet.
+    """
+    size = values.size
+    y = values - values.mean()
+    square = float(np.mean(y * y))
+    second_moment = square
+    if square > 0.0:
+        for _ in range(3):
+            bet = math.sqrt(-2.0 * math.log(level) / (max(second_moment, 1e-12 * square) * n))
+            bet = min(bet, _LARGEST_LOSS / max(-float(y.min()), 1e-300))
+            second_moment = float(np.mean(y * y / (1.0 + bet * y)))
+    return second_moment * (1.0 + 2.0 / math.sqrt(size))
+
+
+def grid_around(
+    center: float, unit: float, low: float, high: float, *, fine: float = 20.0, step: float = 0.05
+) -> FloatArray:
+    """Increasing grid on [low, high]: steps of ``step * unit`` near `center`, then wider."""
+    center = min(max(center, low), high)
+    unit = max(unit, 1e-9 * (high - low), 1e-300)
+    reach = max(high - center, center - low) / unit
+    near = np.arange(0.0, fine, step)
+    n_far = max(0, math.ceil(math.log(max(reach, fine) / fine) / math.log1p(step)))
+    far = fine * (1.0 + step) ** np.arange(n_far + 1)
+    distances = np.concatenate([near, far]) * unit
+    grid = np.concatenate([center - distances[::-1], center + distances[1:], [low, high]])
+    return np.unique(grid[(grid >= low) & (grid <= high)])

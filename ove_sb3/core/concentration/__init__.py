@@ -1,0 +1,1 @@
+"""Concentration inequalities and the moment bounds built on them."""

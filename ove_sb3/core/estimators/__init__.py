@@ -1,0 +1,15 @@
+"""Point estimators: a registry, and one file per family."""
+
+from . import crossfit, importance_sampling, pairwise, self_normalized
+from .base import Estimator, estimator_names, find_estimator, register_estimator
+
+__all__ = [
+    "Estimator",
+    "crossfit",
+    "estimator_names",
+    "find_estimator",
+    "importance_sampling",
+    "pairwise",
+    "register_estimator",
+    "self_normalized",
+]

@@ -1,0 +1,189 @@
+"""The default estimator: centerd CDIS with cross-fitted control variates.
+
+Everything with a known expectation is a control variate. In K folds, with all that is fitted taken
+from the other folds: a center m (the self-normalized mean); the two ways of estimating
+``E_pi[(G - m)^2]``, coupled-decision and full-trajectory; and five quantities of mean zero, the
+difference of those two, the same for the mean, and the three weights minus one. A ridge regression
+removes what they explain, and the square of the small remaining mean is taken out by its unbiased
+form over the pairs within the fold. Given the other folds, each fold's value is exactly unbiased.
+
+The weights minus one are penalized lightly, the differences between the two forms strongly: on
+heavy-tailed weights their fitted coefficients would rest on very few trajectories.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ove_sb3._validation import FloatArray
+from ove_sb3.core.statistics import TrajectoryStatistics
+
+from .base import Estimator, add
+from .smooth import SmoothStatistic
+
+_MOST_FOLDS = 5
+_SMALLEST_FOLD = 50  # smaller ones estimate the square of the remaining mean badly
+_STRONG, _LIGHT = 3.0, 0.1  # penalties, relative to a standardized control variate
+_EPSILON = float(np.finfo(np.float64).eps)
+_ROUGH = 1e-6  # relative rounding error from which on a column is not used
+_NEGLIGIBLE = 1e-10  # share of a control's variance below which it is rounding error
+
+
+# The base columns: linear combinations of these are all that the fit looks at.
+_X, _E, _B, _Y, _A, _W, _WG, _WGG, _ONE = range(9)
+
+
+@dataclass(frozen=True)
+class CrossfitColumns:
+    """Per-trajectory values whose means are what the estimate is built from; all (n,).
+
+    Attributes
+    ----------
+    second
+        Mean Var(G) + (mu - m)^2 given the other folds.
+    first
+        Mean mu - m.
+    center
+        The m of the trajectory's fold.
+    n_folds
+        Trajectory i is in fold i % n_folds.
+    """
+
+    second: FloatArray
+    first: FloatArray
+    center: FloatArray
+    n_folds: int
+
+
+def crossfit_mean(stats: TrajectoryStatistics) -> float:
+    """Estimate the mean of the return; unbiased, and shifted as all returns are."""
+    columns = crossfit_columns(stats)
+    return float(np.mean(columns.first + columns.center))
+
+
+def crossfit_variance(stats: TrajectoryStatistics) -> float:
+    """Estimate the variance of the return; unbiased, unchanged by a shift of all returns."""
+    columns = crossfit_columns(stats)
+    value = columns.second.sum()
+    for k in range(columns.n_folds):
+        first = columns.first[k :: columns.n_folds]
+        value -= (first.sum() ** 2 - np.sum(first**2)) / (first.size - 1)
+    return float(value / stats.n_trajectories)
+
+
+def crossfit_columns(stats: TrajectoryStatistics) -> CrossfitColumns:
+    """Fit every fold's center and control variates on the other folds.
+
+    With fewer than 4 trajectories there are no other folds to fit on: nothing is centerd and
+    no control variate is used.
+    """
+    n = stats.n_trajectories
+    n_folds = min(_MOST_FOLDS, max(2, n // _SMALLEST_FOLD)) if n >= 4 else 1
+    base, reference = _base_columns(stats)
+    form = _form(stats, base)
+    # einsum, not matmul: the last digits of the latter depend on its number of threads
+    folds = [base[:, k::n_folds] for k in range(n_folds)]
+    moments = [np.einsum("in,jn->ij", fold, fold) for fold in folds]
+    total = np.sum(moments, axis=0)
+    second, first, center = np.empty(n), np.empty(n), np.empty(n)
+    for k in range(n_folds):
+        fold = slice(k, None, n_folds)
+        train = total - moments[k] if n_folds > 1 else np.zeros_like(total)
+        # Without any weight in the other folds the center is 0: it must not depend on this one.
+        m = train[_ONE, _WG] / train[_ONE, _W] if train[_ONE, _W] > 0.0 else -reference
+        second_of, first_of = _combinations(train, m, form)
+        second[fold] = np.einsum("i,in->n", second_of, folds[k])
+        first[fold] = np.einsum("i,in->n", first_of, folds[k])
+        center[fold] = reference + m
+    return CrossfitColumns(second, first, center, n_folds)
+
+
+def _base_columns(stats: TrajectoryStatistics) -> tuple[FloatArray, float]:
+    """CDIS and PDIS with their weights, the full-trajectory forms with theirs, and ones; (9, n).
+
+    Returns are measured from a reference, returned as well: the overall self-normalized mean. That
+    only keeps differences from cancelling; the estimate does not depend on it.
+    """
+    w, c = stats.weights, stats.effective_horizon
+    reference = float(np.sum(w * stats.returns) / w.sum()) if w.any() and w.size >= 4 else 0.0
+    G = stats.returns - reference
+    whole = [w, w * G, w * G**2, np.ones_like(w)]
+    X, Y, A, B, E = stats.cdis, stats.pdis, stats.pdis_ones, stats.cdis_ones, stats.cdis_cross
+    if not np.isfinite(c):
+        zero = np.zeros_like(w)
+        contrasts = [X - w * stats.returns**2, Y - w * stats.returns]
+        return np.stack([contrasts[0], zero, zero, contrasts[1], zero, *whole]), reference
+    r0 = reference / c
+    shifted = [X - 2 * r0 * E + r0**2 * B, (E - r0 * B) / c, B / c**2, Y - r0 * A, A / c]
+    return np.stack([*shifted, *whole]), reference
+
+
+def _form(stats: TrajectoryStatistics, base: FloatArray) -> str:
+    """Which of the two ways of estimating is centerd, see `_combinations`."""
+    if not np.isfinite(stats.effective_horizon):
+        return "unshifted"
+    if stats.horizon == 1:
+        return "whole"  # the two are the same
+    largest = np.abs(stats.returns).max() ** 2
+    rounding = _EPSILON * largest * np.linalg.norm(stats.cdis_ones) / stats.effective_horizon**2
+    rough = rounding > _ROUGH * np.linalg.norm(base[_WGG])
+    return "whole" if stats.far_from_zero and rough else "coupled"
+
+
+def _combinations(train: FloatArray, m: float, form: str) -> tuple[FloatArray, FloatArray]:
+    """Fit on the moments of the other folds; two coefficient vectors over the base columns.
+
+    The first combination has mean Var(G) + (mu - m)^2, the second mean mu - m. By `form` they
+    start from
+
+    - ``"coupled"``: the coupled- and per-decision forms, with the full-trajectory ones as controls;
+    - ``"whole"``: the full-trajectory forms alone, where the others are the same or would be
+      nothing but rounding error;
+    - ``"unshifted"``: the full-trajectory forms, with plain CDIS as control. Without horizon and
+      discount no shift of the rewards shifts every return alike, so that CDIS cannot be centerd.
+    """
+    unit = np.eye(9)
+    second = unit[_WGG] - 2 * m * unit[_WG] + m**2 * unit[_W]
+    first = unit[_WG] - m * unit[_W]
+    contrasts, weights = [], [unit[_W], unit[_A], unit[_B]]
+    if form == "coupled":
+        whole_second, whole_first = second, first
+        second = unit[_X] - 2 * m * unit[_E] + m**2 * unit[_B]
+        first = unit[_Y] - m * unit[_A]
+        contrasts = [whole_second - second, whole_first - first]
+    elif form == "unshifted":
+        contrasts, weights = [unit[_X], unit[_Y]], [unit[_W]]
+    if train[_ONE, _ONE] == 0.0:
+        return second, first
+    controls = np.stack([*contrasts, *(weight - unit[_ONE] for weight in weights)])
+    squares = train / train[_ONE, _ONE]
+    covariance = squares - np.outer(squares[_ONE], squares[_ONE])
+    # The controls' means are known to be 0, so their spread is measured about 0. Where the other
+    # folds happen to hold none of the large weights this shows, and the coefficients stay small.
+    spreads = np.einsum("ij,jk,ik->i", controls, squares, controls)
+    # A control that is but rounding error, such as the contrasts at horizon one, is left out.
+    used = spreads > _NEGLIGIBLE * (controls**2 @ np.diag(squares))
+    controls = controls[used] / np.sqrt(spreads[used])[:, None]
+    penalties = np.array([_STRONG] * len(contrasts) + [_LIGHT] * len(weights))
+    system = controls @ squares @ controls.T + np.diag(penalties[used])
+    explained = controls @ covariance @ np.stack([second, first], axis=1)
+    coefficients = np.linalg.solve(system, explained)
+    return second - coefficients[:, 0] @ controls, first - coefficients[:, 1] @ controls
+
+
+def _smooth_variance(stats: TrajectoryStatistics) -> SmoothStatistic:
+    """Columns of the estimate, with everything fitted held fixed."""
+    columns = crossfit_columns(stats)
+    return SmoothStatistic(columns.second, columns.first, split=False)
+
+
+def _smooth_mean(stats: TrajectoryStatistics) -> SmoothStatistic:
+    columns = crossfit_columns(stats)
+    values = columns.first + columns.center
+    return SmoothStatistic(values, np.zeros_like(values), split=False)
+
+
+add(Estimator("crossfit", "mean", crossfit_mean, smooth=_smooth_mean, unbiased=True))
+add(Estimator("crossfit", "variance", crossfit_variance, smooth=_smooth_variance, unbiased=True))

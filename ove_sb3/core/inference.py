@@ -1,0 +1,343 @@
+"""Point estimates and confidence intervals from per-trajectory statistics."""
+
+from __future__ import annotations
+
+import math
+import warnings
+
+import numpy as np
+
+from ove_sb3._validation import as_generator, check_choice
+from ove_sb3.errors import InvalidInputError, SupportWarning
+
+from .assumptions import Assumptions, check_mean_weight
+from .interval import Interval
+from .label import Evidence, Label, decide_label
+from .methods import Method, Tails, as_method
+from .quantities import Quantity, as_quantity
+from .statistics import TrajectoryStatistics
+
+SIDES = ("both", "lower", "upper")
+_ROUNDING = 1e-9  # of the a priori range, or of the bounds: crossing by less is rounding
+
+
+def estimate(
+    stats: TrajectoryStatistics, quantity: str | Quantity, *, estimator: str | None = None
+) -> float:
+    """Estimate a quantity of the candidate's return.
+
+    Parameters
+    ----------
+    stats : TrajectoryStatistics
+        From `trajectory_statistics`.
+    quantity : str or Quantity
+        ``"mean"``, ``"variance"``, ``"std"``, or a registered one.
+    estimator : str, optional
+        For the mean: ``"crossfit"`` (default), ``"pdis"``, ``"is"`` (unbiased); ``"wis"``
+        (self-normalized: biased at finite n).
+
+        For the variance, unbiased and unchanged when all returns are shifted:
+
+        - ``"crossfit"`` (default): centered coupled-decision importance sampling with control
+          variates fitted on the other folds; never far from the best.
+        - ``"pair_cdis"``: weighted pairs of trajectories, step by step.
+        - ``"pair"``: weighted pairs of whole trajectories; never negative.
+
+        The paper's, unbiased but sensitive to where zero lies: ``"cdis"`` (Algorithm 1) and
+        ``"is"`` (full-trajectory weights), both with the squared mean from two halves;
+        ``"cdis_u"`` and ``"is_u"`` take it from all pairs.
+
+        For comparison only, biased: ``"naive_is"`` (the paper's sigma^2!!, not even consistent),
+        ``"naive_plugin"`` (sigma^2!), ``"wis"`` (self-normalized).
+
+    Returns
+    -------
+    float
+        Unbiased estimates of the variance other than ``"pair"`` can be negative.
+    """
+    what = as_quantity(quantity)
+    what.find_estimator(estimator)
+    warn_without_support(stats)
+    return what.estimate(stats, estimator)
+
+
+def estimate_mean(stats: TrajectoryStatistics, estimator: str | None = None) -> float:
+    """Estimate the mean of the candidate's return, see `estimate`."""
+    return estimate(stats, "mean", estimator=estimator)
+
+
+def estimate_variance(stats: TrajectoryStatistics, estimator: str | None = None) -> float:
+    """Estimate the variance of the candidate's return, see `estimate`."""
+    return estimate(stats, "variance", estimator=estimator)
+
+
+def interval(
+    stats: TrajectoryStatistics,
+    quantity: str | Quantity,
+    *,
+    reward_range: tuple[float, float] | str | None = None,
+    return_range: tuple[float, float] | None = None,
+    max_ratio: float | None = None,
+    max_weight: float | None = None,
+    delta: float = 0.05,
+    method: str | Method = "betting",
+    side: str = "both",
+    adaptive: bool = False,
+    rng: int | np.random.Generator | None = 0,
+) -> Interval:
+    """Confidence interval for a quantity of the candidate's return.
+
+    Parameters
+    ----------
+    stats : TrajectoryStatistics
+        From `trajectory_statistics`.
+    quantity : str or Quantity
+        ``"mean"``, ``"variance"``, ``"std"``, or a registered one.
+    reward_range : (float, float) or "from_data"
+        Smallest and largest reward the environment can give. It is an assumption: a logged reward
+        outside it is an error. ``"from_data"`` takes the extremes of the log, and the interval
+        is then labelled approximate. Unless ``horizon == 1``, the range is widened to contain
+        0, because episodes that end early are padded with rewards of 0.
+    return_range : (float, float), optional
+        Smallest and largest return, where known to be tighter than the rewards imply.
+    max_ratio : float, optional
+        Known bound on the importance ratio of one step, such as 1/alpha for a behavior that mixes
+        in the candidate with probability alpha at every step. Makes guaranteed intervals far
+        narrower. An assumption: a logged ratio above it is an error.
+    max_weight : float, optional
+        Known bound on the weight of a whole trajectory, such as 1/alpha for a behavior that
+        follows the candidate for a whole episode with probability alpha.
+    delta : float
+        Total probability of a miss, over both sides or over the one asked for.
+    method : str or Method
+        ``"betting"`` (default): guaranteed, several times narrower than the paper's.
+        ``"paper"`` (`Concentration`): guaranteed, Algorithms 3 and 4 of the paper, corrected.
+        ``"bootstrap"`` (`Bootstrap`): approximate, Algorithm 5 and variants. ``"normal"``
+        (`Normal`): approximate, normal limits with the estimator's standard error. Options are
+        set on the object: ``ove.Bootstrap(variant="bca", estimator="pair")``.
+    side : {"both", "lower", "upper"}
+        A side that is not asked for is at the end of the a priori range.
+    adaptive : bool
+        The behavior was changed based on earlier trajectories, as in the log of a training run.
+        ``"betting"`` then takes the trajectories in the order of logging and remains valid; other
+        methods refuse. Otherwise the order is shuffled by `rng`.
+    rng : int, Generator or None
+        Seed of shuffling and resampling; None for fresh entropy. The same seed gives the same
+        interval, whatever the number of threads.
+
+    Returns
+    -------
+    Interval
+        With `guaranteed` and `assumptions`.
+
+    Notes
+    -----
+    The guarantee is for a number of trajectories fixed in advance and a candidate that does not
+    depend on them.
+    """
+    if not isinstance(adaptive, (bool, np.bool_)):
+        raise InvalidInputError(f"`adaptive` must be True or False, got {adaptive!r}.")
+    assumptions = Assumptions(
+        gamma=stats.gamma,
+        horizon=stats.horizon,
+        reward_range=reward_range,
+        return_range=return_range,
+        max_ratio=max_ratio,
+        max_weight=max_weight,
+        delta=delta,
+        evidence=Evidence(adaptive=bool(adaptive)),
+    )
+    warn_without_support(stats)
+    return compute_interval(
+        stats, as_quantity(quantity), as_method(method), assumptions, side=side, rng=rng
+    )
+
+
+def mean_interval(
+    stats: TrajectoryStatistics,
+    *,
+    reward_range: tuple[float, float] | str | None = None,
+    return_range: tuple[float, float] | None = None,
+    max_ratio: float | None = None,
+    max_weight: float | None = None,
+    delta: float = 0.05,
+    method: str | Method = "betting",
+    side: str = "both",
+    adaptive: bool = False,
+    rng: int | np.random.Generator | None = 0,
+) -> Interval:
+    """Confidence interval for the mean of the candidate's return, see `interval`."""
+    return interval(
+        stats,
+        "mean",
+        reward_range=reward_range,
+        return_range=return_range,
+        max_ratio=max_ratio,
+        max_weight=max_weight,
+        delta=delta,
+        method=method,
+        side=side,
+        adaptive=adaptive,
+        rng=rng,
+    )
+
+
+def variance_interval(
+    stats: TrajectoryStatistics,
+    *,
+    reward_range: tuple[float, float] | str | None = None,
+    return_range: tuple[float, float] | None = None,
+    max_ratio: float | None = None,
+    max_weight: float | None = None,
+    delta: float = 0.05,
+    method: str | Method = "betting",
+    side: str = "both",
+    adaptive: bool = False,
+    rng: int | np.random.Generator | None = 0,
+) -> Interval:
+    """Confidence interval for the variance of the candidate's return, see `interval`."""
+    return interval(
+        stats,
+        "variance",
+        reward_range=reward_range,
+        return_range=return_range,
+        max_ratio=max_ratio,
+        max_weight=max_weight,
+        delta=delta,
+        method=method,
+        side=side,
+        adaptive=adaptive,
+        rng=rng,
+    )
+
+
+def compute_interval(
+    stats: TrajectoryStatistics,
+    quantity: Quantity,
+    method: Method,
+    assumptions: Assumptions,
+    *,
+    side: str = "both",
+    rng: int | np.random.Generator | None = 0,
+) -> Interval:
+    """Compute the bounds asked for and label them; every interval is made here.
+
+    Parameters
+    ----------
+    stats : TrajectoryStatistics
+    quantity : Quantity
+    method : Method
+    assumptions : Assumptions
+        ``assumptions.delta`` is the total probability of a miss of this interval.
+    side, rng
+        See `interval`.
+    """
+    check_choice(side, "side", SIDES)
+    adaptive = assumptions.evidence.adaptive
+    if adaptive and not method.handles_adaptive:
+        raise InvalidInputError(
+            f"`adaptive`=True needs method='betting', got {method.name!r}: the other methods "
+            "assume independent trajectories."
+        )
+    limits = assumptions.limits(stats)
+    if method.proven:
+        assumptions.check_bounded()
+        check_mean_weight(stats)
+    delta = assumptions.delta
+    tail = delta / 2 if side == "both" else delta
+    tails = Tails(tail if side != "upper" else 0.0, tail if side != "lower" else 0.0)
+    base = quantity.base
+    bounds = method.bounds(base, stats, limits, tails, adaptive=adaptive, rng=as_generator(rng))
+    low, high = base.a_priori(limits)
+    lower, upper = (min(max(bound, low), high) + 0.0 for bound in bounds)  # -0 becomes 0
+    lower, upper, consistent = _settle_rounding(lower, upper, high - low)
+    label = decide_label(
+        assumptions.evidence,
+        method_proven=method.proven,
+        range_from_data=assumptions.range_from_data,
+        consistent=consistent,
+    )
+    return Interval(
+        lower=quantity.transform(lower),
+        upper=quantity.transform(upper),
+        delta=delta,
+        guaranteed=label.guaranteed,
+        consistent=consistent,
+        assumptions=_in_words(stats, adaptive, limits.stated, label),
+        reasons=label.reasons,
+        quantity=quantity.name,
+        method=method.name,
+        side=side,
+        n_trajectories=len(stats),
+        a_priori=(quantity.transform(low), quantity.transform(high)),
+    )
+
+
+def a_priori_interval(
+    stats: TrajectoryStatistics, quantity: Quantity, method: Method, assumptions: Assumptions
+) -> Interval:
+    """The interval that holds whatever the data say: the a priori range."""
+    limits = assumptions.limits(stats)
+    low, high = (quantity.transform(end) for end in quantity.base.a_priori(limits))
+    label = decide_label(
+        assumptions.evidence,
+        method_proven=method.proven,
+        range_from_data=assumptions.range_from_data,
+        consistent=True,
+    )
+    return Interval(
+        lower=low,
+        upper=high,
+        delta=assumptions.delta,
+        guaranteed=label.guaranteed,
+        consistent=True,
+        assumptions=_in_words(stats, assumptions.evidence.adaptive, limits.stated, label),
+        reasons=label.reasons,
+        quantity=quantity.name,
+        method=method.name,
+        side="both",
+        n_trajectories=len(stats),
+        a_priori=(low, high),
+    )
+
+
+def warn_without_support(stats: TrajectoryStatistics) -> None:
+    """Warn when every trajectory has weight 0."""
+    if not stats.weights.any():
+        warnings.warn(
+            "every logged trajectory has importance weight 0: the log says nothing about the "
+            "candidate. Log with a behavior policy that can take the candidate's actions.",
+            SupportWarning,
+            stacklevel=3,
+        )
+
+
+def _settle_rounding(lower: float, upper: float, width: float) -> tuple[float, float, bool]:
+    """The bounds, and whether they are consistent; sorted if they cross by rounding only."""
+    if lower <= upper:
+        return lower, upper, True
+    scale = width if math.isfinite(width) else max(abs(lower), abs(upper))
+    if lower - upper <= _ROUNDING * scale:
+        return upper, lower, True
+    return lower, upper, False
+
+
+def _in_words(
+    stats: TrajectoryStatistics, adaptive: bool, stated: tuple[str, ...], label: Label
+) -> tuple[str, ...]:
+    if adaptive and stats.overlaps is not None:
+        sampling = (
+            "trajectories are in the order in which they ended, and `overlaps` counts those that "
+            "ended while another was running"
+        )
+    elif adaptive:
+        sampling = "trajectories are in the order of logging, each begun when the last had ended"
+    else:
+        sampling = "trajectories are independent"
+    return (
+        sampling,
+        "logged log-ratios are exact, and the behavior can take every action of the candidate",
+        "the candidate does not depend on these trajectories, and n was fixed in advance",
+        *stated,
+        *label.reasons,
+    )

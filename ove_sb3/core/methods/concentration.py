@@ -1,0 +1,59 @@
+"""The paper's guaranteed intervals from concentration inequalities."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from ove_sb3._validation import check_choice
+from ove_sb3.core.assumptions import Limits
+from ove_sb3.core.concentration.inequalities import INEQUALITIES
+from ove_sb3.core.quantities.base import Quantity
+from ove_sb3.core.sample import Sample
+from ove_sb3.core.statistics import TrajectoryStatistics
+
+from .base import Method, Tails
+
+
+@dataclass(frozen=True)
+class Concentration(Method):
+    """Interval of Algorithms 3 and 4 of the paper, with their errors corrected: guaranteed.
+
+    Attributes
+    ----------
+    inequality : {"thomas", "hoeffding", "empirical_bernstein"}
+        The last two need a bound on the weights.
+    """
+
+    inequality: str = "thomas"
+
+    name = "paper"
+    proven = True
+    handles_adaptive = False
+
+    def __post_init__(self) -> None:
+        check_choice(self.inequality, "inequality", INEQUALITIES)
+
+    def bounds(
+        self,
+        quantity: Quantity,
+        stats: TrajectoryStatistics,
+        limits: Limits,
+        tails: Tails,
+        *,
+        adaptive: bool,
+        rng: np.random.Generator,
+    ) -> tuple[float, float]:
+        """Bounds from moments, each bounded by the inequality."""
+        sample = Sample.of(stats, limits, adaptive=adaptive, rng=rng)
+        bound = INEQUALITIES[self.inequality]
+        return (
+            quantity.concentration_lower(sample, tails.lower, bound)
+            if tails.lower > 0.0
+            else -math.inf,
+            quantity.concentration_upper(sample, tails.upper, bound)
+            if tails.upper > 0.0
+            else math.inf,
+        )

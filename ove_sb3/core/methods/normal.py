@@ -1,0 +1,54 @@
+"""Normal intervals by the delta method."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import ndtri
+
+from ove_sb3.core.assumptions import Limits
+from ove_sb3.core.quantities.base import Quantity
+from ove_sb3.core.statistics import TrajectoryStatistics
+
+from .base import Method, Tails
+
+
+@dataclass(frozen=True)
+class Normal(Method):
+    """Normal interval with the estimator's standard error: approximate, for large n.
+
+    Attributes
+    ----------
+    estimator : str or None
+        Name of the estimator whose distribution is approximated; None: the quantity's default.
+    """
+
+    estimator: str | None = None
+
+    name = "normal"
+    proven = False
+    handles_adaptive = False
+
+    def supports(self, quantity: Quantity) -> bool:
+        """Whether the estimator can be resampled."""
+        return quantity.find_estimator(self.estimator).can_be_resampled
+
+    def bounds(
+        self,
+        quantity: Quantity,
+        stats: TrajectoryStatistics,
+        limits: Limits,
+        tails: Tails,
+        *,
+        adaptive: bool,
+        rng: np.random.Generator,
+    ) -> tuple[float, float]:
+        """Estimate plus and minus a multiple of its standard error."""
+        statistic = quantity.find_estimator(self.estimator).smooth_statistic(stats)
+        value, error = statistic.value, statistic.standard_error
+        return (
+            float(value + ndtri(tails.lower) * error) if tails.lower > 0.0 else -math.inf,
+            float(value - ndtri(tails.upper) * error) if tails.upper > 0.0 else math.inf,
+        )

@@ -1,0 +1,163 @@
+"""Quantities of the return and their registry."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable
+from typing import ClassVar
+
+from ove_sb3._validation import FloatArray
+from ove_sb3.core.assumptions import Limits
+from ove_sb3.core.concentration.inequalities import Inequality
+from ove_sb3.core.estimators.base import Estimator, find_estimator
+from ove_sb3.core.registry import Registry
+from ove_sb3.core.sample import Sample
+from ove_sb3.core.statistics import Column, TrajectoryStatistics
+from ove_sb3.errors import InvalidInputError
+
+
+class Quantity(ABC):
+    """A number that describes the distribution of the return.
+
+    Subclasses are small frozen dataclasses. `betting_lower` and `betting_upper` make guaranteed
+    intervals possible; a quantity without them has approximate intervals only.
+
+    Attributes
+    ----------
+    kind : str
+        Name under which it is registered, and under which its estimators are.
+    label : str
+        Display name.
+    default_estimator : str
+    columns : tuple of Column
+        Columns it needs beyond the built-in ones.
+    """
+
+    kind: ClassVar[str]
+    label: ClassVar[str]
+    default_estimator: ClassVar[str] = "crossfit"
+    columns: ClassVar[tuple[Column, ...]] = ()
+
+    @property
+    def name(self) -> str:
+        """Short name, such as ``"variance"`` or ``"quantile:0.05"``."""
+        return self.kind
+
+    @property
+    def base(self) -> Quantity:
+        """Quantity whose interval implies this one's; itself unless it is a monotone transform."""
+        return self
+
+    def transform(self, value: float) -> float:
+        """Increasing map from a value of `base` to one of this quantity."""
+        return value
+
+    @abstractmethod
+    def of_sample(self, returns: FloatArray) -> float:
+        """Its value for an unweighted sample of returns, (n,)."""
+
+    @abstractmethod
+    def a_priori(self, limits: Limits) -> tuple[float, float]:
+        """Range implied by the stated limits alone."""
+
+    def find_estimator(self, name: str | None = None) -> Estimator:
+        """Estimator of `base` by name; the default one for None."""
+        chosen = self.base.default_estimator if name is None else name
+        return find_estimator(self.base.kind, chosen)
+
+    def estimate(self, stats: TrajectoryStatistics, estimator: str | None = None) -> float:
+        """Point estimate."""
+        return self.transform(self.find_estimator(estimator).estimate(stats))
+
+    def betting_lower(self, sample: Sample, level: float) -> float:
+        """Lower confidence bound by betting."""
+        raise self._unsupported("betting")
+
+    def betting_upper(self, sample: Sample, level: float) -> float:
+        """Upper confidence bound by betting."""
+        raise self._unsupported("betting")
+
+    def concentration_lower(self, sample: Sample, level: float, bound: Inequality) -> float:
+        """Lower confidence bound by the paper's method."""
+        raise self._unsupported("paper")
+
+    def concentration_upper(self, sample: Sample, level: float, bound: Inequality) -> float:
+        """Upper confidence bound by the paper's method."""
+        raise self._unsupported("paper")
+
+    def _unsupported(self, method: str) -> InvalidInputError:
+        return InvalidInputError(
+            f"`method` must have bounds for the {self.label}, got {method!r}, which has none. "
+            "Choose another method."
+        )
+
+
+_REGISTRY: Registry[Callable[[str | None], Quantity]] = Registry("quantity")
+
+
+def register_quantity(
+    kind: str, factory: Callable[[str | None], Quantity], *, replace: bool = False
+) -> Callable[[str | None], Quantity]:
+    """Register a quantity, to be used by its short name wherever a quantity is taken.
+
+    Parameters
+    ----------
+    kind : str
+        The part of the short name before the colon.
+    factory : callable
+        Returns the quantity from the part after the colon; None if there is none.
+    replace : bool
+        Replace a quantity of that name.
+
+    Returns
+    -------
+    callable
+        `factory`.
+    """
+    return _REGISTRY.add(kind, factory, replace=replace)
+
+
+def without_argument(quantity: Callable[[], Quantity]) -> Callable[[str | None], Quantity]:
+    """Factory for a quantity whose short name has no colon."""
+
+    def make(argument: str | None) -> Quantity:
+        made = quantity()
+        if argument is not None:
+            raise InvalidInputError(
+                f"`quantity` must be {made.name!r} without an argument, got "
+                f"'{made.name}:{argument}'."
+            )
+        return made
+
+    return make
+
+
+def quantity_names() -> tuple[str, ...]:
+    """Registered short names, without arguments."""
+    return tuple(_REGISTRY)
+
+
+def as_quantity(quantity: object) -> Quantity:
+    """Return a quantity from itself or its short name."""
+    if isinstance(quantity, Quantity):
+        return quantity
+    if not isinstance(quantity, str):
+        raise InvalidInputError(
+            "`quantity` must be a quantity such as ove.Variance() or its short name, got "
+            f"{quantity!r}."
+        )
+    kind, colon, argument = quantity.partition(":")
+    return _REGISTRY.get(kind, "quantity")(argument if colon else None)
+
+
+def as_quantities(quantities: object) -> tuple[Quantity, ...]:
+    """Return different quantities from a sequence of quantities or short names."""
+    if isinstance(quantities, (str, Quantity)) or not isinstance(quantities, Iterable):
+        raise InvalidInputError(
+            "`quantities` must be a sequence of quantities or their short names, such as "
+            f"['mean', 'variance'], got {quantities!r}."
+        )
+    by_name = {quantity.name: quantity for quantity in map(as_quantity, quantities)}
+    if not by_name:
+        raise InvalidInputError("`quantities` must name at least one quantity, got none.")
+    return tuple(by_name.values())

@@ -1,0 +1,168 @@
+"""Exchange with Minari."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ove_sb3.errors import InvalidInputError
+
+from .metadata import Metadata, describe_space, make_space
+from .trajectories import Trajectories
+
+if TYPE_CHECKING:
+    from minari import MinariDataset
+
+LOG_PROB = "log_prob"
+MASK = "action_mask"
+OVERLAPS = "overlaps"  # of a log whose behavior learned, the same number at every step
+
+
+def to_minari(data: Trajectories, dataset_id: str, **details: Any) -> MinariDataset:
+    """Store `data` as a local Minari dataset.
+
+    Parameters
+    ----------
+    data : Trajectories
+        With final observations, which Minari requires, and the spaces in its metadata.
+    dataset_id : str
+        Such as ``"cartpole/uniform-v0"``.
+    **details
+        Passed to ``minari.create_dataset_from_buffers``: author, description, ...
+
+    Returns
+    -------
+    MinariDataset
+        The behavior's log-probability is the per-step info ``"log_prob"``, masks are
+        ``"action_mask"``; ``"overlaps"`` marks a log whose behavior learned. Infos hold one entry
+        more than there are steps, as Minari stores one for the reset: the entry of step t belongs
+        to the action of step t, the last is a filler.
+    """
+    minari = _import_minari()
+    if data.final_observations is None:
+        raise InvalidInputError(
+            "`data` must have final observations to become a Minari dataset, which stores one "
+            "observation more than actions. Log with ove_sb3.collect, or without a VecNormalize."
+        )
+    spaces = data.metadata.observation_space, data.metadata.action_space
+    if spaces[0] is None or spaces[1] is None:
+        raise InvalidInputError(
+            "`data` must have its spaces in the metadata to become a Minari dataset. Pass "
+            "metadata={'observation_space': describe_space(...), ...} to from_arrays."
+        )
+    buffers = []
+    for episode in data:
+        infos: dict[str, Any] = {LOG_PROB: _padded(episode.log_probs)}
+        if episode.action_masks is not None:
+            infos[MASK] = _padded(episode.action_masks)
+        n = episode.n_steps
+        if episode.metadata.adaptive:
+            together = 0 if episode.overlaps is None else episode.overlaps[0]
+            infos[OVERLAPS] = np.full(n + 1, together, dtype=np.int64)
+        ends = np.arange(n) == n - 1
+        buffers.append(
+            minari.data_collector.EpisodeBuffer(
+                observations=_append(episode.observations, episode.final_observations),
+                actions=np.array(episode.actions),
+                rewards=np.array(episode.rewards),
+                terminations=ends & episode.terminated[0],
+                truncations=ends & episode.truncated[0],
+                infos=infos,
+            )
+        )
+    if data.metadata.env_id is not None:
+        details.setdefault("env", data.metadata.env_id)
+    if "jpeg_encoding" in inspect.signature(minari.create_dataset_from_buffers).parameters:
+        details.setdefault("jpeg_encoding", False)  # the default is lossy
+    dataset: MinariDataset = minari.create_dataset_from_buffers(
+        dataset_id,
+        buffers,
+        observation_space=make_space(spaces[0]),
+        action_space=make_space(spaces[1]),
+        **details,
+    )
+    return dataset
+
+
+def from_minari(dataset: MinariDataset | str) -> Trajectories:
+    """Trajectories from a Minari dataset with the behavior's log-probabilities.
+
+    Parameters
+    ----------
+    dataset : MinariDataset or str
+        A dataset, or the id of a local one, written by `to_minari` or with a per-step info
+        ``"log_prob"``.
+    """
+    minari = _import_minari()
+    if isinstance(dataset, str):
+        dataset = minari.load_dataset(dataset)
+    parts = []
+    spec = dataset.spec.env_spec
+    metadata = Metadata(
+        env_id=getattr(spec, "id", None),
+        horizon=getattr(spec, "max_episode_steps", None),
+        observation_space=describe_space(dataset.observation_space),
+        action_space=describe_space(dataset.action_space),
+    )
+    for episode in dataset.iterate_episodes():
+        infos = episode.infos or {}
+        n = len(episode.rewards)
+        if LOG_PROB not in infos:
+            raise InvalidInputError(
+                f'`dataset` must have a per-step info "{LOG_PROB}" with the log-probability of '
+                f"every action under the behavior, got only {sorted(infos)} in episode "
+                f"{episode.id}. Without it nothing can be estimated off-policy."
+            )
+        observations, final = _split_last(episode.observations, n)
+        masks = infos.get(MASK)
+        together = infos.get(OVERLAPS)
+        parts.append(
+            Trajectories.from_arrays(
+                observations=observations,
+                actions=episode.actions,
+                log_probs=np.asarray(infos[LOG_PROB], dtype=np.float64)[:n],
+                rewards=np.asarray(episode.rewards, dtype=np.float64),
+                lengths=[n],
+                terminated=[bool(episode.terminations[-1])],
+                truncated=[bool(episode.truncations[-1])],
+                action_masks=None if masks is None else np.asarray(masks, dtype=np.bool_)[:n],
+                final_observations=final,
+                overlaps=None if together is None else np.asarray(together, np.int64)[:1],
+                metadata=replace(metadata, adaptive=together is not None),
+            )
+        )
+    return Trajectories.concat(parts)
+
+
+def _import_minari() -> Any:
+    try:
+        import minari
+        import minari.data_collector
+    except ImportError as error:
+        raise InvalidInputError(
+            "`to_minari` and `from_minari` need Minari, which is not installed: "
+            "pip install 'minari[hdf5]'."
+        ) from error
+    return minari
+
+
+def _padded(rows: NDArray[Any]) -> NDArray[Any]:
+    return np.concatenate([rows, np.zeros_like(rows[:1])])
+
+
+def _append(rows: Any, last: Any) -> Any:
+    if isinstance(rows, Mapping):
+        return {key: _append(rows[key], last[key]) for key in rows}
+    return np.concatenate([rows, last])
+
+
+def _split_last(rows: Any, n: int) -> tuple[Any, Any]:
+    if isinstance(rows, Mapping):
+        pairs = {key: _split_last(rows[key], n) for key in rows}
+        return {k: p[0] for k, p in pairs.items()}, {k: p[1] for k, p in pairs.items()}
+    return rows[:n], rows[n : n + 1]

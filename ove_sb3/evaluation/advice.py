@@ -1,0 +1,79 @@
+"""Advice: how many episodes are needed, and what would make an interval narrower."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+
+from ove_sb3.core.diagnostics import Diagnostics
+from ove_sb3.core.interval import Interval
+from ove_sb3.core.statistics import TrajectoryStatistics
+from ove_sb3.errors import OveError
+
+_FEWEST = 40  # episodes: halves of fewer say nothing about a rate
+_SLOWEST, _FASTEST = 0.25, 1.0  # of the exponent r in width ~ n^-r
+_MOST_DIGITS = 15  # of a number of episodes
+_LITTLE_OVERLAP = 0.1  # effective sample size, relative to n
+
+
+def convergence_rate(
+    stats: TrajectoryStatistics,
+    whole: Interval,
+    interval_of: Callable[[TrajectoryStatistics], Interval],
+    *,
+    seed: int,
+    in_order: bool,
+) -> float | None:
+    """Estimate r in ``width ~ n^-r`` from the two halves of the data; None if that fails.
+
+    The halves are random, or consecutive if the log must be taken `in_order`. This is an auxiliary
+    figure: an error in a half never ends an evaluation.
+    """
+    n = len(stats)
+    if n < _FEWEST or not whole.informative or whole.width <= 0.0:
+        return None
+    order = np.arange(n) if in_order else np.random.default_rng(seed).permutation(n)
+    try:
+        halves = [interval_of(stats.select(np.sort(half))) for half in np.array_split(order, 2)]
+        widths = [half.width for half in halves]
+        rate = math.log2(max(sum(widths) / 2 / whole.width, 1.0))
+    except (OveError, ArithmeticError, ValueError):
+        return None
+    return min(max(rate, _SLOWEST), _FASTEST) if math.isfinite(rate) else None
+
+
+def episodes_for(n: int, shrink: float, rate: float | None) -> int | None:
+    """About how many episodes shrink a width by the factor `shrink` < 1, to two digits."""
+    if rate is None or not 0.0 < shrink < 1.0:
+        return None
+    log_total = math.log10(n) - math.log10(shrink) / rate
+    if log_total > _MOST_DIGITS:
+        return None
+    unit = int(10 ** max(math.floor(log_total) - 1, 0))
+    rounded = round(10**log_total / unit) * unit
+    return rounded if rounded > n else (n // unit + 1) * unit
+
+
+def advise(
+    diagnostics: Diagnostics, episodes_to_halve: int | None, *, weights_bounded: bool
+) -> tuple[str, ...]:
+    """Sentences on what would make the intervals narrower."""
+    advice = []
+    if episodes_to_halve is not None:
+        advice.append(
+            f"About {episodes_to_halve} episodes would halve the interval for the variance."
+        )
+    ess, n = diagnostics.effective_sample_size, diagnostics.n_trajectories
+    if ess < _LITTLE_OVERLAP * n:
+        advice.append(
+            f"The log is worth about {ess:.3g} of {n} episodes: log with a behavior closer to the "
+            "candidate, such as a MixturePolicy that contains it."
+        )
+    elif not weights_bounded:
+        advice.append(
+            "If the behavior was built with a known bound on the importance ratio, state it as "
+            "max_ratio or max_weight: intervals become far narrower."
+        )
+    return tuple(advice)

@@ -1,0 +1,213 @@
+"""The one road from a log to evaluations: statistics, then estimates and intervals, then labels."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+from ove_sb3.core.diagnostics import Diagnostics, diagnose
+from ove_sb3.core.inference import a_priori_interval, compute_interval, warn_without_support
+from ove_sb3.core.interval import Interval
+from ove_sb3.core.methods import Method
+from ove_sb3.core.quantities import Quantity
+from ove_sb3.core.statistics import TrajectoryStatistics
+from ove_sb3.data.log import Log
+from ove_sb3.data.metadata import Metadata
+from ove_sb3.errors import SupportWarning
+
+from .advice import advise, convergence_rate, episodes_for
+from .candidates import Candidate, LoggedBehavior
+from .plan import Plan
+from .reduction import reduce_log
+from .result import Evaluation, QuantityResult
+
+_FEWEST_FOR_APPROXIMATION = 20
+_MANY_INCOMPLETE = 0.01  # of all episodes
+
+
+def evaluate_candidates(
+    log: Log,
+    candidates: Sequence[Candidate],
+    plan: Plan,
+    *,
+    n_jobs: int = 1,
+    scheduler: Any = None,
+    progress: bool = False,
+) -> list[Evaluation]:
+    """Evaluate candidates in one pass over the log."""
+    reduced = reduce_log(
+        log,
+        candidates,
+        gamma=plan.assumptions.gamma,
+        horizon=plan.assumptions.horizon,
+        columns=plan.columns,
+        n_jobs=n_jobs,
+        scheduler=scheduler,
+        progress=progress,
+    )
+    evaluations = []
+    for candidate, stats in zip(candidates, reduced, strict=True):
+        warn_without_support(stats)
+        evaluations.append(_evaluate_statistics(stats, plan, log.metadata, candidate.label))
+    return evaluations
+
+
+def evaluate_a_priori(log: Log, candidate: Candidate, plan: Plan, reason: str) -> Evaluation:
+    """Evaluation that knows nothing but the stated ranges, with `reason` as its warning."""
+    (stats,) = reduce_log(
+        log,
+        [LoggedBehavior()],
+        gamma=plan.assumptions.gamma,
+        horizon=plan.assumptions.horizon,
+        columns=plan.columns,
+    )
+    assumptions = plan.at(plan.interval_delta)
+    results = {
+        quantity.name: QuantityResult(
+            quantity=quantity,
+            estimate=float("nan"),
+            estimator=plan.estimator(quantity),
+            interval=a_priori_interval(stats, quantity, plan.method, assumptions),
+            approximate=None,
+            behavior=quantity.of_sample(stats.returns),
+        )
+        for quantity in plan.quantities
+    }
+    return Evaluation(
+        quantities=results,
+        episodes_to_halve=None,
+        diagnostics=Diagnostics.unknown(len(stats), stats.n_steps),
+        warnings=(reason,),
+        advice=(),
+        candidate=candidate.label,
+        behavior=log.metadata.behavior,
+        env_id=log.metadata.env_id,
+        plan=plan,
+        stats=None,
+        n_trajectories=len(stats),
+        n_steps=stats.n_steps,
+    )
+
+
+def _evaluate_statistics(
+    stats: TrajectoryStatistics, plan: Plan, metadata: Metadata, label: str
+) -> Evaluation:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", SupportWarning)  # the result has its own warnings
+        results = {
+            quantity.name: QuantityResult(
+                quantity=quantity,
+                estimate=quantity.estimate(stats, plan.estimator(quantity)),
+                estimator=plan.estimator(quantity),
+                interval=_interval(stats, quantity, plan.method, plan),
+                approximate=_approximate(stats, quantity, plan),
+                behavior=quantity.of_sample(stats.returns),
+            )
+            for quantity in plan.quantities
+        }
+        halve = _episodes_to_halve(stats, plan, results)
+    main = [results[q.name].interval for q in plan.quantities if q.base.name == q.name]
+    diagnostics = diagnose(stats, *main)
+    return Evaluation(
+        quantities=results,
+        episodes_to_halve=halve,
+        diagnostics=diagnostics,
+        warnings=(*diagnostics.warnings, *_warnings(plan, list(results.values()))),
+        advice=advise(diagnostics, halve, weights_bounded=_weights_bounded(plan)),
+        candidate=label,
+        behavior=metadata.behavior,
+        env_id=metadata.env_id,
+        plan=plan,
+        stats=stats,
+        n_trajectories=len(stats),
+        n_steps=stats.n_steps,
+    )
+
+
+def _interval(
+    stats: TrajectoryStatistics, quantity: Quantity, method: Method, plan: Plan
+) -> Interval:
+    assumptions = plan.at(plan.interval_delta)
+    return compute_interval(stats, quantity, method, assumptions, rng=plan.seed)
+
+
+def _approximate(stats: TrajectoryStatistics, quantity: Quantity, plan: Plan) -> Interval | None:
+    method = plan.approximate
+    enough = len(stats) >= _FEWEST_FOR_APPROXIMATION and bool(stats.weights.any())
+    if method is None or not enough or not method.supports(quantity):
+        return None
+    if plan.assumptions.evidence.adaptive and not method.handles_adaptive:
+        return None
+    return _interval(stats, quantity, method, plan)
+
+
+def _episodes_to_halve(
+    stats: TrajectoryStatistics, plan: Plan, results: dict[str, QuantityResult]
+) -> int | None:
+    """Number of episodes that would halve the interval of the variance."""
+    if "variance" not in results:
+        return None
+    quantity, interval = results["variance"].quantity, results["variance"].interval
+    rate = convergence_rate(
+        stats,
+        interval,
+        lambda part: _interval(part, quantity, plan.method, plan),
+        seed=plan.seed,
+        in_order=plan.assumptions.evidence.adaptive,
+    )
+    return episodes_for(len(stats), 0.5, rate)
+
+
+def _weights_bounded(plan: Plan) -> bool:
+    return plan.assumptions.max_ratio is not None or plan.assumptions.max_weight is not None
+
+
+def _warnings(plan: Plan, results: Sequence[QuantityResult]) -> list[str]:
+    texts = []
+    reasons = {
+        reason: None
+        for result in results
+        if result.interval.consistent and plan.method.proven
+        for reason in result.interval.reasons
+    }
+    texts += [f"the intervals are approximate: {reason}." for reason in reasons]
+    if plan.assumptions.evidence.adaptive:
+        texts.append(
+            "the behavior changed while the log was written: episodes are taken in the order of "
+            "logging, and methods that need independent episodes, such as the bootstrap, are left "
+            "out."
+        )
+    if plan.incomplete_fraction >= _MANY_INCOMPLETE:
+        texts.append(
+            f"up to {plan.incomplete_fraction:.0%} of the episodes were reset before their end or "
+            "still running when logging stopped, and are missing: long ones more often than short "
+            "ones. Log more in one go, or fix the number of episodes in advance (ove_sb3.collect)."
+        )
+    names = {result.quantity.name for result in results}
+    for result in results:
+        quantity = result.quantity
+        if quantity.base.name == quantity.name or quantity.base.name not in names:
+            texts += _result_warnings(result)
+    return texts
+
+
+def _result_warnings(result: QuantityResult) -> list[str]:
+    quantity, interval, value = result.quantity, result.interval, result.estimate
+    if not interval.consistent:
+        return [
+            f"the bounds of the {quantity.label} contradict each other: {interval.reasons[-1]}."
+        ]
+    if quantity.base.name != quantity.name:
+        return []
+    if value < interval.a_priori[0] and quantity.kind == "variance":
+        return [
+            f"the estimate of the variance is negative ({value:.3g}): an unbiased estimate can be, "
+            "when the log says little about the candidate."
+        ]
+    if not interval.lower <= value <= interval.upper:
+        return [
+            f"the estimate of the {quantity.label} lies outside its {interval.label} interval: a "
+            "few heavily weighted episodes dominate the estimate, or a bound failed."
+        ]
+    return []

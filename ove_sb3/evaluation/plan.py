@@ -1,0 +1,207 @@
+"""What an evaluation is asked: the assumptions, the quantities, and how they are computed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from ove_sb3._validation import as_generator, check_integer
+from ove_sb3.core.assumptions import Assumptions
+from ove_sb3.core.label import Evidence
+from ove_sb3.core.methods import Method, as_method
+from ove_sb3.core.quantities import DEFAULT_QUANTITIES, Quantity, as_quantities
+from ove_sb3.core.statistics import Column
+from ove_sb3.data.metadata import Metadata
+from ove_sb3.errors import InvalidInputError
+
+from .error_budget import ErrorBudget
+
+_MOST_INCOMPLETE = 0.25
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Checked options of an evaluation.
+
+    Attributes
+    ----------
+    assumptions : Assumptions
+        With what the log itself knows filled in.
+    quantities : tuple of Quantity
+    method : Method
+        Of the main intervals.
+    approximate : Method or None
+        Of the approximate intervals beside them.
+    estimators : dict of str to str
+        Estimator by kind of quantity, where it is not the default.
+    budget : ErrorBudget
+    seed : int
+        Seed of shuffling and resampling.
+    incomplete_fraction : float
+        Fraction of the episodes that may have begun without being logged.
+    """
+
+    assumptions: Assumptions
+    quantities: tuple[Quantity, ...]
+    method: Method
+    approximate: Method | None
+    estimators: Mapping[str, str]
+    budget: ErrorBudget
+    seed: int
+    incomplete_fraction: float
+
+    @property
+    def base_quantities(self) -> tuple[Quantity, ...]:
+        """Quantities with an interval of their own."""
+        return tuple({q.base.name: q.base for q in self.quantities}.values())
+
+    @property
+    def interval_delta(self) -> float:
+        """Failure probability of one two-sided interval."""
+        return self.budget.interval_delta(len(self.base_quantities))
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """Columns needed beyond the built-in ones."""
+        used = {}
+        for quantity in self.quantities:
+            names = {self.estimators.get(quantity.base.kind)}
+            names |= {method.estimator for method in (self.method, self.approximate) if method}
+            for name in names:
+                for column in quantity.find_estimator(name).columns:
+                    used[column.name] = column
+            for column in (*quantity.columns, *quantity.base.columns):
+                used[column.name] = column
+        return tuple(used.values())
+
+    def estimator(self, quantity: Quantity) -> str:
+        """Name of the estimator of a quantity."""
+        return self.estimators.get(quantity.base.kind, quantity.base.default_estimator)
+
+    def at(self, delta: float) -> Assumptions:
+        """The assumptions, with the failure probability of one interval."""
+        return replace(self.assumptions, delta=delta)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain Python values, ready for JSON."""
+        stated = self.assumptions
+        return {
+            "gamma": stated.gamma,
+            "horizon": stated.horizon,
+            "reward_range": _as_list(stated.reward_range),
+            "return_range": _as_list(stated.return_range),
+            "max_ratio": stated.max_ratio,
+            "max_weight": stated.max_weight,
+            "delta": self.budget.delta,
+            "simultaneous": self.budget.simultaneous,
+            "adaptive": stated.evidence.adaptive,
+            "incomplete_fraction": self.incomplete_fraction,
+            "method": self.method.name,
+            "approximate": None if self.approximate is None else self.approximate.name,
+            "seed": self.seed,
+        }
+
+
+def make_plan(
+    metadata: Metadata,
+    *,
+    gamma: float,
+    reward_range: tuple[float, float] | str | None,
+    return_range: tuple[float, float] | None,
+    horizon: int | None,
+    max_ratio: float | None,
+    max_weight: float | None,
+    delta: float,
+    simultaneous: bool,
+    quantities: object = DEFAULT_QUANTITIES,
+    method: str | Method = "betting",
+    approximate: str | Method | None = "bootstrap",
+    estimators: Mapping[str, str] | None = None,
+    rng: int | np.random.Generator | None = 0,
+    candidate_depends_on_log: bool = False,
+    n_candidates: int = 1,
+    evaluation: int | None = None,
+) -> Plan:
+    """Check the options, and fill in what the log knows.
+
+    Every road to an evaluation starts here: `evaluate`, `compare`, the command line and the
+    callback.
+    """
+    fraction = metadata.incomplete_fraction
+    if fraction > _MOST_INCOMPLETE:
+        raise InvalidInputError(
+            f"`data` must hold most of the episodes that were begun, but up to {fraction:.0%} of "
+            "them were reset before their end or still running when logging stopped. Those are the "
+            "long ones, so the rest does not show what the behavior does. Let episodes run to "
+            "their end, log more of them in one go, or use ove_sb3.collect."
+        )
+    if not isinstance(simultaneous, (bool, np.bool_)):
+        raise InvalidInputError(f"`simultaneous` must be True or False, got {simultaneous!r}.")
+    assumptions = Assumptions(
+        gamma=gamma,
+        horizon=metadata.horizon if horizon is None else horizon,
+        reward_range=metadata.reward_range if reward_range is None else reward_range,
+        return_range=return_range,
+        max_ratio=max_ratio,
+        max_weight=max_weight,
+        delta=delta,
+        evidence=Evidence(
+            adaptive=metadata.adaptive, candidate_depends_on_log=candidate_depends_on_log
+        ),
+    )
+    _check_ranges(assumptions)
+    return Plan(
+        assumptions=assumptions,
+        quantities=as_quantities(quantities),
+        method=as_method(method),
+        approximate=None if approximate is None else as_method(approximate),
+        estimators=_check_estimators(estimators, as_quantities(quantities)),
+        budget=ErrorBudget(assumptions.delta, bool(simultaneous), n_candidates, evaluation),
+        seed=_seed(rng),
+        incomplete_fraction=fraction,
+    )
+
+
+def _check_ranges(assumptions: Assumptions) -> None:
+    if assumptions.reward_range is None and assumptions.return_range is None:
+        raise InvalidInputError(
+            "`reward_range` (or `return_range`) must be given, got None, and the log does not "
+            "state it. State the smallest and largest reward the environment can give: the "
+            "guarantee rests on it, so it is not taken from the data."
+        )
+    unbounded = assumptions.horizon is None and assumptions.gamma == 1.0
+    if unbounded and assumptions.return_range is None:
+        raise InvalidInputError(
+            "`horizon` must be given when gamma = 1, got None, and the log does not state it: the "
+            "return has no bound. Pass the environment's max_episode_steps, or `return_range`."
+        )
+
+
+def _check_estimators(
+    estimators: Mapping[str, str] | None, quantities: tuple[Quantity, ...]
+) -> dict[str, str]:
+    if estimators is None:
+        return {}
+    kinds = {quantity.base.kind: quantity.base for quantity in quantities}
+    if not isinstance(estimators, Mapping) or not set(estimators) <= set(kinds):
+        raise InvalidInputError(
+            "`estimators` must be a mapping from quantities that are evaluated, "
+            f"{', '.join(map(repr, kinds))}, to names of estimators, got {estimators!r}."
+        )
+    for kind, name in estimators.items():
+        kinds[kind].find_estimator(name)
+    return dict(estimators)
+
+
+def _seed(rng: object) -> int:
+    """A number that can be written down, from a seed, a Generator, or fresh entropy."""
+    if rng is None or isinstance(rng, np.random.Generator):
+        return int(as_generator(rng).integers(2**63))
+    return check_integer(rng, "rng", 0, "Pass an int seed, a numpy Generator, or None.")
+
+
+def _as_list(value: tuple[float, float] | str | None) -> list[float] | str | None:
+    return list(value) if isinstance(value, tuple) else value

@@ -1,0 +1,199 @@
+"""Built-in policies made of others: mixtures and epsilon-greedy."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+from gymnasium import spaces
+from numpy.typing import ArrayLike, NDArray
+from typing_extensions import override
+
+from ove_sb3._validation import check_real
+from ove_sb3.errors import InvalidInputError, UnsupportedPolicyError
+
+from .builtin import BuiltInPolicy
+from .dispatch import as_policy
+from .distribution import ActionDistribution, Mixture
+from .fingerprint import Part, value_parts
+from .observations import Observation
+from .policy import NO_CONTEXT, Masks, PolicyContext
+from .uniform import uniform_distribution
+
+
+class MixturePolicy(BuiltInPolicy):
+    """Acts as one of several policies, drawn with fixed weights at every step.
+
+    Parameters
+    ----------
+    policies : sequence
+        Models or policies on the same spaces, see `action_distribution`.
+    weights : array_like, (K,)
+        Positive; they add up to 1.
+    rng : int, Generator or None
+        Random generator of `predict`.
+    """
+
+    def __init__(
+        self,
+        policies: Sequence[Any],
+        weights: ArrayLike,
+        *,
+        rng: int | np.random.Generator | None = None,
+    ) -> None:
+        self.weights = np.asarray(weights, dtype=np.float64)
+        self.policies = tuple(policies)
+        self.components = [as_policy(policy) for policy in policies]
+        if self.weights.shape != (len(self.components),) or not self.components:
+            raise InvalidInputError(
+                f"`weights` must have one entry per policy, {len(self.components)}, got shape "
+                f"{self.weights.shape}."
+            )
+        if not ((self.weights > 0).all() and abs(self.weights.sum() - 1.0) < 1e-9):
+            raise InvalidInputError(
+                f"`weights` must be positive and add up to 1, got {self.weights.tolist()}."
+            )
+        action_space = self.components[0].action_space
+        for component in self.components:
+            if component.action_space != action_space:
+                raise InvalidInputError(
+                    f"`policies` must share the action space, got {action_space} and "
+                    f"{component.action_space}."
+                )
+            if component.has_noise_state:
+                raise UnsupportedPolicyError(
+                    "`policies` must not have Ornstein-Uhlenbeck noise in a mixture: its state "
+                    "would depend on which policy acted. Use NormalActionNoise."
+                )
+        known = (component.observation_space for component in self.components)
+        observation_space = next((space for space in known if space is not None), None)
+        super().__init__(observation_space, action_space, rng)
+        # State digests of the components when the mixture first acted.
+        self._first_digests: list[str | None] | None = None
+        self.masked = any(component.masked for component in self.components)
+        self.recurrent = any(component.recurrent for component in self.components)
+
+    def max_ratio(self, policy: Any) -> float:
+        """Largest possible ratio of a step's probability under `policy` to that under the mixture.
+
+        1 over its weight: pass it as ``max_ratio`` to `variance_interval` with `policy` as the
+        candidate. Refused if `policy` has changed since the mixture first acted, because the logged
+        actions were drawn from the policy as it was.
+        """
+        own = [k for k, component in enumerate(self.policies) if component is policy]
+        if not own:
+            raise InvalidInputError(
+                f"`policy` must be one of the {len(self.policies)} policies of the mixture, the "
+                f"same object, got {type(policy).__name__}."
+            )
+        first = self._first_digests
+        if first is not None and self.components[own[0]].state_digest() != first[own[0]]:
+            raise InvalidInputError(
+                f"`policy` must be as it was when the mixture first acted, but this "
+                f"{type(policy).__name__} has changed since, by training or a schedule: the bound "
+                "holds only for the policy that acted. Keep a copy of the model from before, as "
+                "component and candidate, or make and run a new MixturePolicy."
+            )
+        return 1.0 / float(self.weights[own].sum())
+
+    @override
+    def distribution(
+        self, observations: Observation, context: PolicyContext = NO_CONTEXT
+    ) -> ActionDistribution:
+        if self._first_digests is None:
+            self._first_digests = [component.state_digest() for component in self.components]
+        states = [None] * len(self.components) if context.state is None else context.state
+        parts = [
+            component.distribution(observations, context._replace(state=state))
+            for component, state in zip(self.components, states, strict=True)
+        ]
+        mixture = Mixture(parts, np.log(self.weights))
+        if self.recurrent:
+            mixture.state = tuple(part.state for part in parts)
+        return mixture
+
+    @override
+    def unroll(
+        self, observations: Observation, lengths: NDArray[np.int64], action_masks: Masks | None
+    ) -> ActionDistribution:
+        parts = [
+            component.unroll(observations, lengths, action_masks) for component in self.components
+        ]
+        return Mixture(parts, np.log(self.weights))
+
+    @override
+    def fingerprint_parts(self) -> Iterator[Part]:
+        yield from value_parts(self.weights)
+        for component in self.components:
+            yield type(component).__qualname__.encode()
+            yield from component.fingerprint_parts()
+
+    @override
+    def mutable_parts(self) -> Iterator[Part]:
+        for component in self.components:
+            yield from component.mutable_parts()
+
+
+class EpsilonGreedyPolicy(BuiltInPolicy):
+    """Uniform with probability epsilon, else the most probable action of a policy.
+
+    Parameters
+    ----------
+    policy : model or policy
+        With discrete actions. DQN and QRDQN are used without their own exploration, and may be
+        given as bare policies.
+    epsilon : float
+        In [0, 1]. A behavior needs more than 0, or actions are missing from the log.
+    rng : int, Generator or None
+        Random generator of `predict`.
+    """
+
+    def __init__(
+        self, policy: Any, epsilon: float, *, rng: int | np.random.Generator | None = None
+    ) -> None:
+        self.base = as_policy(policy, exploration=False)
+        self.epsilon = check_real(epsilon, "epsilon", 0.0, 1.0)
+        super().__init__(self.base.observation_space, self.base.action_space, rng)
+        if isinstance(self.action_space, spaces.Box):
+            raise UnsupportedPolicyError(
+                f"`policy` must have discrete actions, got {self.action_space}: a greedy action in "
+                "a Box has no density."
+            )
+        if self.base.masked:
+            raise UnsupportedPolicyError(
+                "`policy` must not use action masks: a uniform choice would take invalid actions."
+            )
+        self.recurrent = self.base.recurrent
+
+    @override
+    def distribution(
+        self, observations: Observation, context: PolicyContext = NO_CONTEXT
+    ) -> ActionDistribution:
+        own = self.base.distribution(observations, context._replace(action_masks=None))
+        mixture = self._with_exploration(own)
+        mixture.state = own.state
+        return mixture
+
+    @override
+    def unroll(
+        self, observations: Observation, lengths: NDArray[np.int64], action_masks: Masks | None
+    ) -> ActionDistribution:
+        return self._with_exploration(self.base.unroll(observations, lengths, None))
+
+    def _with_exploration(self, own: ActionDistribution) -> ActionDistribution:
+        uniform = uniform_distribution(self.action_space, len(own))
+        with np.errstate(divide="ignore"):
+            weights = np.log([self.epsilon, 1.0 - self.epsilon])
+        return Mixture([uniform, own.deterministic()], weights)
+
+    @override
+    def fingerprint_parts(self) -> Iterator[Part]:
+        yield from value_parts(self.epsilon)
+        yield type(self.base).__qualname__.encode()
+        yield from self.base.fingerprint_parts()
+
+    @override
+    def mutable_parts(self) -> Iterator[Part]:
+        yield from value_parts(self.epsilon)
+        yield from self.base.mutable_parts()

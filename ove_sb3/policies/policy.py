@@ -1,0 +1,101 @@
+"""Base class of policies whose action distribution is known."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from typing import Any, NamedTuple, Protocol, runtime_checkable
+
+import numpy as np
+from gymnasium import spaces
+from numpy.typing import NDArray
+
+from .distribution import ActionDistribution
+from .fingerprint import Part, digest
+from .observations import Observation
+
+Masks = NDArray[np.bool_]
+
+
+class PolicyContext(NamedTuple):
+    """Inputs of a policy besides the observations.
+
+    Attributes
+    ----------
+    action_masks : ndarray of bool, (n, n_choices), optional
+        For policies with action masks.
+    state : object, optional
+        For policies with memory, the `state` of the previous distribution.
+    episode_start : ndarray of bool, (n,), optional
+        Where an episode begins and the memory is reset.
+    """
+
+    action_masks: Masks | None = None
+    state: Any = None
+    episode_start: NDArray[np.bool_] | None = None
+
+
+NO_CONTEXT = PolicyContext()
+
+
+class Policy(ABC):
+    """A policy whose action distribution is known.
+
+    It reads its model at the time of the call, so schedules and updates in the middle of an episode
+    take effect immediately.
+
+    Attributes
+    ----------
+    observation_space, action_space : gymnasium.Space
+    masked : bool
+        Whether it needs action masks.
+    recurrent : bool
+        Whether it remembers earlier observations; `unroll` evaluates whole episodes.
+    """
+
+    observation_space: spaces.Space[Any]
+    action_space: spaces.Space[Any]
+    masked: bool = False
+    recurrent: bool = False
+
+    @abstractmethod
+    def distribution(
+        self, observations: Observation, context: PolicyContext = NO_CONTEXT
+    ) -> ActionDistribution:
+        """Distributions of the executed actions for a batch of n observations."""
+
+    @abstractmethod
+    def fingerprint_parts(self) -> Iterable[Part]:
+        """Description of everything that the action distribution depends on."""
+
+    def mutable_parts(self) -> Iterable[Part]:
+        """Those of `fingerprint_parts` that training or a schedule changes."""
+        return self.fingerprint_parts()
+
+    def unroll(
+        self, observations: Observation, lengths: NDArray[np.int64], action_masks: Masks | None
+    ) -> ActionDistribution:
+        """Distributions for all steps of whole episodes of these lengths."""
+        del lengths
+        return self.distribution(observations, PolicyContext(action_masks))
+
+    @property
+    def has_noise_state(self) -> bool:
+        """Whether its action noise depends on earlier noise, as Ornstein-Uhlenbeck noise does."""
+        return False
+
+    def fingerprint(self) -> str | None:
+        """Digest shared only by policies that act alike; None if a part cannot be described."""
+        return digest(type(self).__qualname__, self.fingerprint_parts(), complete=True)
+
+    def state_digest(self) -> str | None:
+        """Digest that stays the same as long as this policy does not change."""
+        return digest(type(self).__qualname__, self.mutable_parts(), complete=False)
+
+
+@runtime_checkable
+class HasActionValues(Protocol):
+    """A policy with action values."""
+
+    def action_values(self, observations: Observation) -> NDArray[Any]:
+        """Action values of a batch of n observations, (n, k)."""

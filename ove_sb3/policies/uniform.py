@@ -1,0 +1,33 @@
+"""Uniform distribution on any action space."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from gymnasium import spaces
+
+from ove_sb3.errors import InvalidInputError
+
+from .box import BoxBounds, Uniform
+from .discrete import Categorical, MultiCategorical
+from .distribution import ActionDistribution
+
+
+def uniform_distribution(space: spaces.Space[Any], n: int) -> ActionDistribution:
+    """Uniform distribution on `space` for n observations."""
+    if isinstance(space, spaces.Discrete):
+        return Categorical(np.full((n, int(space.n)), -np.log(float(space.n))), space)
+    if isinstance(space, spaces.Box):
+        return Uniform(BoxBounds(space), n)
+    if isinstance(space, spaces.MultiDiscrete) and space.nvec.ndim == 1:
+        sizes = [int(size) for size in space.nvec]
+    elif isinstance(space, spaces.MultiBinary) and len(space.shape) == 1:
+        sizes = [2] * int(space.shape[0])
+    else:
+        raise InvalidInputError(
+            "`action_space` must be Discrete, MultiDiscrete or MultiBinary of one dimension, or a "
+            f"bounded Box, got {space}."
+        )
+    log_p = np.concatenate([np.full((n, size), -np.log(float(size))) for size in sizes], axis=1)
+    return MultiCategorical(log_p, sizes, space)

@@ -1,0 +1,80 @@
+"""The answer in a sentence, and the facts behind it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from .numbers import bounds, label, number, percent
+from .views import ComparisonView, EvaluationView, VerdictView
+
+
+@dataclass(frozen=True)
+class Answer:
+    """Opening of a report.
+
+    Attributes
+    ----------
+    title : str
+    details : tuple of str
+    tone : str
+        ``"good"``, ``"bad"`` or ``""``: never the only carrier of the meaning.
+    """
+
+    title: str
+    details: tuple[str, ...]
+    tone: str
+
+
+def evaluation_answer(result: EvaluationView, verdicts: Sequence[VerdictView]) -> Answer:
+    """Whether the requirements are proven; without any, what the intervals say."""
+    if not verdicts:
+        return _finding(result)
+    details = [str(verdict) for verdict in verdicts]
+    statuses = {verdict.status for verdict in verdicts}
+    if statuses == {"proven"}:
+        confidence = percent(_delta(result))
+        return Answer(
+            f"All requirements are proven with {confidence} confidence.", tuple(details), "good"
+        )
+    if "refuted" in statuses:
+        return Answer("Not all requirements are met.", tuple(details), "bad")
+    details.append("Undecided does not mean violated: more or better matching data may prove it.")
+    return Answer("Not all requirements are proven.", tuple(details), "bad")
+
+
+def _delta(result: EvaluationView) -> float:
+    return result.interval_delta if result.joint_delta is None else result.joint_delta
+
+
+def _finding(result: EvaluationView) -> Answer:
+    details = [
+        f"{_capital(r.quantity.label)}: {bounds(r.interval)}, {label(r.interval)}. Behavior: "
+        f"{number(r.behavior)}."
+        for r in result.quantities.values()
+    ]
+    confidence = percent(result.interval_delta)
+    main = [r.interval for r in result.quantities.values()]
+    if not all(interval.consistent for interval in main):
+        title = "The bounds contradict each other: an assumption or the log is wrong."
+        return Answer(title, tuple(details), "bad")
+    if not any(interval.informative for interval in main):
+        title = "The log says too little about the candidate to bound its return."
+        return Answer(title, tuple(details), "bad")
+    variance = result.quantities.get("variance")
+    title = f"What the log shows, with {confidence} confidence for each interval:"
+    if variance is not None and variance.interval.guaranteed:
+        if variance.interval.upper < variance.behavior:
+            title = f"Less variable than the logged returns, with {confidence} confidence."
+        elif variance.interval.lower > variance.behavior:
+            title = f"More variable than the logged returns, with {confidence} confidence."
+    return Answer(title, tuple(details), "")
+
+
+def comparison_answer(comparison: ComparisonView) -> Answer:
+    """Which candidate is best, and what is proven about the order."""
+    return Answer(comparison.answer, tuple(comparison.findings), "")
+
+
+def _capital(text: str) -> str:
+    return text[0].upper() + text[1:]

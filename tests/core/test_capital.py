@@ -1,0 +1,127 @@
+"""The capital process against a plain transcription of its definition."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from scipy.stats import binom, norm
+
+from ove_sb3.core.betting.capital import (
+    BetTarget,
+    Schedule,
+    effective_second_moment,
+    grid_around,
+    last_rejected,
+)
+
+
+def rejected(target: BetTarget, schedule: Schedule, s: float, level: float, run: int = 16) -> bool:
+    """One test, observation by observation."""
+    capital = level
+    for block, epoch in enumerate(schedule.epoch_of_block):
+        begin, end = schedule.blocks[block], schedule.blocks[block + 1]
+        gap = s - target.lower_bounds[epoch]
+        if gap <= 0.0:
+            return True
+        second_moment = target.second_moments[epoch] * (schedule.n - begin)
+        bet = math.sqrt(-2.0 * math.log(max(capital, 1e-300)) / second_moment)
+        if gap > target.max_excess[epoch]:
+            bet *= target.max_excess[epoch] / gap
+        bet = min(bet, 0.95 / gap)
+        for i in range(begin, end):
+            x = target.coefficients[epoch] @ target.columns[:, i] + target.constants[epoch]
+            capital *= 1.0 + bet * (x - s)
+            if ((i + 1 - begin) % run == 0 or i + 1 == end) and capital >= 1.0:
+                return True
+    return False
+
+
+def random_target(seed: int, n: int, mean: float = 0.6) -> tuple[BetTarget, Schedule]:
+    rng = np.random.default_rng(seed)
+    schedule = Schedule.plan(n, 20)
+    n_epochs = len(schedule.epochs)
+    columns = np.stack([rng.exponential(mean, n), rng.random(n)])
+    coefficients = np.stack([np.ones(n_epochs), rng.uniform(0, 0.2, n_epochs)], axis=1)
+    constants = rng.uniform(-0.1, 0.1, n_epochs)
+    max_excess = np.where(rng.random(n_epochs) < 0.5, np.inf, 0.5)
+    target = BetTarget(
+        columns, coefficients, constants, constants, rng.uniform(0.3, 0.6, n_epochs), max_excess
+    )
+    return target, schedule
+
+
+@pytest.mark.parametrize("n", [3, 17, 200, 1500])
+def test_the_compiled_sequence_of_tests_is_what_the_definition_says(n: int) -> None:
+    results = set()
+    for seed in range(6):
+        target, schedule = random_target(seed, n)
+        grid = np.linspace(-0.5, 1.5, 75)
+        tests = [rejected(target, schedule, s, 0.05) for s in grid]
+        expected = tests.index(False) - 1
+        assert last_rejected(target, schedule, grid, 0.05) == expected
+        results.add(expected)
+    assert len(results) > 1
+
+
+def test_all_points_rejected_gives_the_last_one() -> None:
+    target, schedule = random_target(0, 200)
+    assert last_rejected(target, schedule, np.array([-3.0, -2.0]), 0.05) == 1
+    assert last_rejected(target, schedule, np.array([5.0]), 0.05) == -1
+
+
+@pytest.mark.parametrize("n", [2, 3, 8, 20, 100, 1000, 123_456])
+def test_schedules_cover_the_data_and_use_the_past_only(n: int) -> None:
+    schedule = Schedule.plan(n, 100)
+    assert schedule.blocks[0] == schedule.epochs[0] >= 1
+    assert schedule.blocks[-1] == n
+    assert (np.diff(schedule.blocks) > 0).all()
+    starts = schedule.blocks[:-1]
+    assert (schedule.epochs[schedule.epoch_of_block] <= starts).all()
+    following = np.append(schedule.epochs[1:], n)[schedule.epoch_of_block]
+    assert (schedule.blocks[1:] <= following).all()
+
+
+def test_the_bound_is_nearly_a_normal_one_and_valid() -> None:
+    n, level, trials = 2000, 0.1, 300
+    schedule = Schedule.plan(n, 200)
+    n_epochs = len(schedule.epochs)
+    grid = grid_around(0.5, 0.3 / math.sqrt(n), 0.0, 1.0)
+    excess, misses = [], 0
+    for trial in range(trials):
+        x = np.random.default_rng(trial).random(n)
+        second_moments = [effective_second_moment(x[:end], level, n) for end in schedule.epochs]
+        zero = np.zeros(n_epochs)
+        target = BetTarget(
+            x[None, :],
+            np.ones((n_epochs, 1)),
+            zero,
+            zero,
+            np.array(second_moments),
+            np.full(n_epochs, np.inf),
+        )
+        bound = grid[last_rejected(target, schedule, grid, level)]
+        misses += bound > 0.5
+        excess.append((x.mean() - bound) / (x.std() / math.sqrt(n)))
+    assert binom.sf(misses - 1, trials, level) > 1e-3
+    assert misses > 0.04 * trials, "a bound that hardly ever fails is too wide"
+    assert np.mean(excess) < 1.2 * norm.isf(level)
+
+
+def test_the_effective_second_moment_counts_large_gains_for_less() -> None:
+    rng = np.random.default_rng(0)
+    skewed = rng.exponential(1.0, 5000) ** 2
+    assert effective_second_moment(skewed, 0.05, 5000) < 0.9 * skewed.var()
+    even = rng.choice([-1.0, 1.0], 5000)
+    assert effective_second_moment(even, 0.05, 5000) == pytest.approx(1.0, rel=0.05)
+
+
+def test_grids_are_fine_near_the_center_and_reach_the_ends() -> None:
+    grid = grid_around(2.0, 0.1, 0.0, 100.0)
+    assert (grid[0], grid[-1]) == (0.0, 100.0)
+    assert (np.diff(grid) > 0).all()
+    near = grid[np.abs(grid - 2.0) < 1.9]
+    np.testing.assert_allclose(np.diff(near), 0.005, rtol=1e-6)
+    assert grid.size < 1200
+    assert grid_around(-5.0, 0.0, 0.0, 1.0)[0] == 0.0

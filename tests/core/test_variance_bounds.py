@@ -1,0 +1,71 @@
+"""Betting bounds on the variance: the centers of the lower one, and useless weight bounds."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import ove_sb3 as ove
+from benchmarks.problems import chain
+from ove_sb3._validation import FloatArray
+from ove_sb3.core.betting import capital
+from ove_sb3.core.betting.capital import BetTarget, Schedule
+from ove_sb3.core.quantities import variance as variance_module
+from ove_sb3.core.quantities.variance import _centers
+
+
+@pytest.mark.parametrize(
+    ("mean", "error", "low", "high"),
+    [(0.0, 0.1, -3.0, 5.0), (7.2, 0.01, 0.0, 10.0), (-4.0, 3.0, -4.0, 0.0), (2.0, 1e-9, 0.0, 1.0)],
+)
+def test_every_possible_mean_is_near_a_center(
+    mean: float, error: float, low: float, high: float
+) -> None:
+    centers = np.array(_centers(mean, error, low, high))
+    possible = np.concatenate(
+        [np.linspace(low, high, 5001), mean + np.linspace(-1, 1, 501) * error]
+    )
+    possible = possible[(possible >= low) & (possible <= high)]
+    distances = np.abs(possible[:, None] - centers[:, 0])
+    assert (distances <= centers[:, 1] * (1 + 1e-9)).any(axis=1).all()
+    assert len(centers) < 400
+
+
+def test_the_square_of_the_half_spacing_is_allowed_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Without it the bound would be too high when the mean lies between centers.
+    spacings: list[float] = []
+    lowest: list[float] = []
+    find_centers, test_grid = variance_module._centers, capital.last_rejected
+
+    def record_centers(*args: Any) -> list[tuple[float, float]]:
+        centers = find_centers(*args)
+        spacings.extend(half for _, half in centers)
+        return centers
+
+    def record_grid(target: BetTarget, schedule: Schedule, grid: FloatArray, level: float) -> int:
+        lowest.append(grid[0])
+        return test_grid(target, schedule, grid, level)
+
+    monkeypatch.setattr(variance_module, "_centers", record_centers)
+    monkeypatch.setattr(variance_module, "last_rejected", record_grid)
+    stats = chain(5).statistics(500, np.random.default_rng(0))
+    assert ove.variance_interval(stats, reward_range=(-1, 1), side="lower").lower > 0.0
+    np.testing.assert_allclose(lowest, np.square(spacings), rtol=1e-12)
+
+
+@pytest.mark.parametrize("max_weight", [1e12, 1e15, 1e16, 1e20, 1e40, 1e150, 1e300])
+def test_a_bound_on_the_weight_that_says_nothing_changes_nothing(max_weight: float) -> None:
+    # Rounding errors of a control variate, times such a bound, must not pass for knowledge.
+    rng = np.random.default_rng(0)
+    lengths = np.minimum(rng.geometric(1 / 20, size=300), 200)
+    log_ratios = np.log(np.where(rng.random(lengths.sum()) < 0.5, 1.02, 0.98))
+    rewards = rng.choice([0.0, 1.0], size=lengths.sum())
+    stats = ove.trajectory_statistics(log_ratios, rewards, lengths, gamma=0.95, horizon=200)
+    for function in (ove.variance_interval, ove.mean_interval):
+        without = function(stats, reward_range=(0, 1))
+        useless = function(stats, reward_range=(0, 1), max_weight=max_weight)
+        assert useless.lower == pytest.approx(without.lower, rel=1e-3)
+        assert useless.upper == pytest.approx(without.upper, rel=1e-3)
+        assert without.width > 0.0

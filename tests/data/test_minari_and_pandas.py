@@ -1,0 +1,92 @@
+"""pandas and Minari: there and back without loss."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import ove_sb3 as ove
+from tests.policies.toys import make_model, toys
+
+from .test_storage import same, some
+
+
+def test_pandas() -> None:
+    data = some(5, kind="dict")
+    frame = data.to_pandas()
+    assert len(frame) == data.n_steps
+    assert frame.index.names == ["episode", "step"]
+    np.testing.assert_array_equal(frame["reward"], data.rewards)
+    np.testing.assert_array_equal(frame["action_1"], data.actions[:, 1])
+    np.testing.assert_array_equal(frame["observation_k"], data.observations["k"])
+    ends = frame.groupby("episode")["truncated"].last()
+    np.testing.assert_array_equal(ends, data.truncated)
+    assert frame["terminated"].sum() == data.terminated.sum()
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning:minari")
+@pytest.mark.parametrize("kind", ["vector", "dict", "image"])
+def test_minari(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path))
+    model: Any = ove.UniformPolicy(toys().action_space)
+    if kind == "vector":
+        model = make_model("MaskablePPO-discrete")
+    data = ove.collect(model, toys(2, observations=kind, early=0.2), 6, seed=0)
+    dataset = ove.to_minari(data, "test/toy-v0")
+    assert dataset.total_steps == data.n_steps
+    back = ove.from_minari("test/toy-v0")
+    same(data, back)
+    assert not back.metadata.adaptive
+    assert back.metadata.action_space == data.metadata.action_space
+    with pytest.raises(ove.InvalidInputError, match="final observations"):
+        ove.to_minari(some(2, kind="scalar"), "test/none-v0")
+    with pytest.raises(ove.InvalidInputError, match="spaces in the metadata"):
+        ove.to_minari(some(2), "test/none-v0")
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning:minari")
+@pytest.mark.parametrize("overlaps", [None, [0, 1, 2, 0, 1, 3]])
+def test_minari_keeps_that_the_behavior_learned(
+    overlaps: list[int] | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path))
+    data = ove.collect(ove.UniformPolicy(toys().action_space), toys(early=0.2), 6, seed=0)
+    learned = replace(
+        data,
+        metadata=replace(data.metadata, adaptive=True),
+        overlaps=None if overlaps is None else np.array(overlaps),
+    )
+    ove.to_minari(learned, "test/toy-v0")
+    back = ove.from_minari("test/toy-v0")
+    assert back.metadata.adaptive
+    assert back.overlaps is not None
+    assert back.overlaps.tolist() == (overlaps or [0] * 6)
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning:minari")
+def test_minari_without_probabilities(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import minari
+    from minari.data_collector import EpisodeBuffer
+
+    monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path))
+    env = toys()
+    buffer = EpisodeBuffer(
+        observations=np.zeros((4, 3), np.float32),
+        actions=np.zeros(3, np.int64),
+        rewards=np.zeros(3),
+        terminations=np.array([False, False, True]),
+        truncations=np.zeros(3, bool),
+        infos={},
+    )
+    minari.create_dataset_from_buffers(
+        "test/bare-v0",
+        [buffer],
+        observation_space=env.observation_space,
+        action_space=env.action_space,
+    )
+    with pytest.raises(ove.InvalidInputError, match='per-step info "log_prob"'):
+        ove.from_minari("test/bare-v0")
