@@ -56,7 +56,7 @@ class OveError(Exception):
         path: str | PathLike[str] | None = None,
     ) -> Self:
         """Copy of this error at another position, for instance in the log instead of a batch."""
-        # Not copy.copy: libraries that send exceptions between processes redefine it for all errors.
+        # Not copy.copy: libraries that send exceptions between processes redefine it for errors.
         error = type(self).__new__(type(self), *self.args)
         error.args = self.args
         error.__dict__.update(self.__dict__)
