@@ -116,7 +116,7 @@ def _pit_of_box(
 def _check_density(distribution: ActionDistribution, box: BoxBounds, x: FloatArray) -> None:
     """`log_prob` is the slope of the tails inside, and the tails themselves at the bounds."""
     # The tails of a squashed Gaussian are steps as wide as the spacing of single precision, 1e-7.
-    relative_step, tolerance = (1e-4, 3e-3) if _is_squashed(distribution) else (1e-7, 1e-4)
+    relative_step, tolerance = (1e-4, 1e-2) if _is_squashed(distribution) else (1e-7, 1e-4)
     width = box.high - box.low
     step = relative_step * width
     margin = np.sqrt(relative_step) * width
