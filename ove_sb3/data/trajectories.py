@@ -224,6 +224,11 @@ class Trajectories:
             if isinstance(index, (int, np.integer)):
                 raise IndexError(message) from error
             raise InvalidInputError(message) from error
+        if self.metadata.adaptive and (np.diff(chosen) <= 0).any():
+            raise InvalidInputError(
+                "`index` must keep the order of logging, because the behavior of this log learned, "
+                f"got {index!r}. Sort the indices, and name none of them twice."
+            )
         lengths = self.lengths[chosen]
         # Step k of the selection comes from step k + shift, with one shift per episode.
         shift = self.starts[chosen] - (np.cumsum(lengths) - lengths)
@@ -234,7 +239,7 @@ class Trajectories:
         else:
             steps = np.arange(int(lengths.sum())) + np.repeat(shift, lengths)
         by_step = ("observations", "actions", "log_probs", "rewards", "action_masks")
-        by_episode = ("lengths", "terminated", "truncated", "final_observations", "overlaps")
+        by_episode = ("lengths", "terminated", "truncated", "final_observations", *EPISODE_COUNTS)
         rows: dict[str, Any] = dict.fromkeys(by_step, steps) | dict.fromkeys(by_episode, chosen)
         picked = {
             name: _map(lambda array, at=at: array[at], getattr(self, name))  # type: ignore[misc]
@@ -306,7 +311,8 @@ class Trajectories:
         """One row per step, indexed by episode and step.
 
         Vectors are spread over columns ``observation_0``, ``observation_1``, ...; arrays of more
-        dimensions are flattened first.
+        dimensions are flattened first. Numbers per episode are repeated at every step. Final
+        observations are left out. The metadata are in ``frame.attrs["metadata"]``.
         """
         columns, _ = to_columns({name: getattr(self, name) for name in _ARRAYS})
         del columns["done"]
@@ -314,9 +320,12 @@ class Trajectories:
         last[np.cumsum(self.lengths) - 1] = True
         for name in ("terminated", "truncated"):
             columns[name] = last & np.repeat(getattr(self, name), self.lengths)
-        if "action_mask" in columns:
-            columns["action_mask"] = columns.pop("action_mask")
-        return step_frame(columns, self.lengths)
+        for name in EPISODE_COUNTS:
+            if (counts := getattr(self, name)) is not None:
+                columns[name] = np.repeat(counts, self.lengths)
+        frame = step_frame(columns, self.lengths)
+        frame.attrs["metadata"] = self.metadata.to_dict()
+        return frame
 
     def __repr__(self) -> str:
         env = f" of {self.metadata.env_id}" if self.metadata.env_id else ""
@@ -330,6 +339,9 @@ class Trajectories:
         )
 
 
+EPISODE_COUNTS = ("overlaps",)
+"""Fields that hold a number per episode, which only some logs have."""
+
 _ARRAYS = (
     "observations",
     "actions",
@@ -340,7 +352,7 @@ _ARRAYS = (
     "truncated",
     "action_masks",
     "final_observations",
-    "overlaps",
+    *EPISODE_COUNTS,
 )
 
 
