@@ -18,6 +18,7 @@ from ove_sb3.data.metadata import Metadata
 from ove_sb3.errors import InvalidInputError
 
 from .error_budget import ErrorBudget
+from .stated import stated_horizon, stated_reward_range
 
 _MOST_INCOMPLETE = 0.25
 
@@ -42,6 +43,8 @@ class Plan:
         Seed of shuffling and resampling.
     incomplete_fraction : float
         Fraction of the episodes that may have begun without being logged.
+    warnings : tuple of str
+        Where the options differ from what the log states, though not in contradiction.
     """
 
     assumptions: Assumptions
@@ -52,6 +55,7 @@ class Plan:
     budget: ErrorBudget
     seed: int
     incomplete_fraction: float
+    warnings: tuple[str, ...] = ()
 
     @property
     def base_quantities(self) -> tuple[Quantity, ...]:
@@ -140,10 +144,11 @@ def make_plan(
         )
     if not isinstance(simultaneous, (bool, np.bool_)):
         raise InvalidInputError(f"`simultaneous` must be True or False, got {simultaneous!r}.")
+    horizon, remarks = stated_horizon(horizon, metadata)
     assumptions = Assumptions(
         gamma=gamma,
-        horizon=metadata.horizon if horizon is None else horizon,
-        reward_range=metadata.reward_range if reward_range is None else reward_range,
+        horizon=horizon,
+        reward_range=stated_reward_range(reward_range, metadata),
         return_range=return_range,
         max_ratio=max_ratio,
         max_weight=max_weight,
@@ -162,6 +167,7 @@ def make_plan(
         budget=ErrorBudget(assumptions.delta, bool(simultaneous), n_candidates, evaluation),
         seed=_seed(rng),
         incomplete_fraction=fraction,
+        warnings=remarks,
     )
 
 
