@@ -106,7 +106,8 @@ def interval(
         narrower. An assumption: a logged ratio above it is an error.
     max_weight : float, optional
         Known bound on the weight of a whole trajectory, such as 1/alpha for a behavior that
-        follows the candidate for a whole episode with probability alpha.
+        follows the candidate for a whole episode with probability alpha. It then also bounds every
+        product of ratios from the first step on; a logged one above it is an error.
     delta : float
         Total probability of a miss, over both sides or over the one asked for.
     method : str or Method

@@ -21,6 +21,7 @@ columns carry every built-in estimator and bound. Others declare the columns the
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -135,6 +136,8 @@ class TrajectoryStatistics:
         Extremes of the logged rewards.
     max_log_ratio : float
         Largest logged per-step log-ratio.
+    max_log_weight : float
+        Largest logarithm of a product of ratios from the first step of an episode to any later one.
     n_steps, n_zero_ratios : int
         Number of logged steps, and of those whose ratio is exactly 0.
     step_sums : ndarray, (5, longest), or None
@@ -156,6 +159,7 @@ class TrajectoryStatistics:
     reward_min: float
     reward_max: float
     max_log_ratio: float
+    max_log_weight: float
     n_steps: int
     n_zero_ratios: int
     step_sums: FloatArray | None = field(default=None, repr=False)
@@ -276,6 +280,7 @@ class TrajectoryStatistics:
             reward_min=min(part.reward_min for part in parts),
             reward_max=max(part.reward_max for part in parts),
             max_log_ratio=max(part.max_log_ratio for part in parts),
+            max_log_weight=max(part.max_log_weight for part in parts),
             n_steps=sum(part.n_steps for part in parts),
             n_zero_ratios=sum(part.n_zero_ratios for part in parts),
             step_sums=_join_sums([part.step_sums for part in parts], (5, longest)),
@@ -305,9 +310,10 @@ def effective_horizon(gamma: float, horizon: int | None) -> float:
     """C = 1 + gamma + ... + gamma^(horizon - 1), infinite for an unbounded sum."""
     if gamma == 1.0:
         return np.inf if horizon is None else float(horizon)
-    if horizon is None:
+    if horizon is None or gamma == 0.0:
         return 1.0 / (1.0 - gamma)
-    return float((1.0 - gamma**horizon) / (1.0 - gamma))
+    # 1 - gamma is exact near gamma = 1, where 1 - gamma^horizon would lose all digits.
+    return -math.expm1(horizon * math.log1p(gamma - 1.0)) / (1.0 - gamma)
 
 
 def trajectory_statistics(
@@ -457,6 +463,7 @@ def _reduce(
         reward_min=float(low.min()),
         reward_max=float(high.max()),
         max_log_ratio=float(log_ratio.max()),
+        max_log_weight=float(log_weight.max()),
         n_steps=int(log_ratios.size),
         n_zero_ratios=int(zeros.sum()),
         step_sums=step_sums,
