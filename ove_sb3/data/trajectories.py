@@ -280,6 +280,16 @@ class Trajectories:
         """Index of every episode's first step."""
         return np.cumsum(self.lengths) - self.lengths
 
+    def signal(self, name: str) -> FloatArray:
+        """Kept column `name` as one number per step, (n_steps,), to be evaluated like a reward."""
+        if name not in self.columns:
+            known = ", ".join(map(repr, self.columns)) or "none"
+            raise InvalidInputError(
+                f"`reward` must be a kept column, got {name!r}, but the log has {known}. Log it: "
+                f"collect(..., columns=[{name!r}]), or keep it: from_table(..., keep=[{name!r}])."
+            )
+        return as_float_vector(self.columns[name], name)
+
     def returns(self, gamma: float = 1.0) -> FloatArray:
         """Discounted return of every episode, (n,)."""
         gamma = check_real(gamma, "gamma", 0.0, 1.0)

@@ -42,6 +42,7 @@ def evaluate_candidates(
         gamma=plan.assumptions.gamma,
         horizon=plan.assumptions.horizon,
         columns=plan.columns,
+        reward=plan.reward,
         n_jobs=n_jobs,
         scheduler=scheduler,
         progress=progress,
@@ -61,6 +62,7 @@ def evaluate_a_priori(log: Log, candidate: Candidate, plan: Plan, reason: str) -
         gamma=plan.assumptions.gamma,
         horizon=plan.assumptions.horizon,
         columns=plan.columns,
+        reward=plan.reward,
     )
     assumptions = plan.at(plan.interval_delta)
     results = {
