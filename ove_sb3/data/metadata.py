@@ -12,6 +12,14 @@ import numpy as np
 from ove_sb3._validation import check_integer, check_range
 from ove_sb3.errors import InvalidInputError
 
+from .log_ids import check_log_ids
+
+_FLAGS = {
+    "adaptive": "the behavior was changed based on earlier episodes",
+    "deterministic_actions": "the actions were not drawn from the logged distribution",
+    "shared_exploration": "the behavior decided once for several environments whether to explore",
+}
+
 
 @dataclass(frozen=True)
 class Metadata:
@@ -42,6 +50,15 @@ class Metadata:
     fingerprint : str or None
         Digest of everything the behavior's action distribution depends on. A candidate with the
         same digest is the behavior itself.
+    log_ids : tuple of str
+        Identifiers of the logs that the episodes come from, see `log_ids`. A model that was trained
+        on a log, or selected by one, carries them too.
+    deterministic_actions : bool
+        Executed actions are the most probable ones more often than their logged probabilities
+        allow, as with ``predict(..., deterministic=True)``.
+    shared_exploration : bool
+        The behavior decided once for several environments whether to explore, as DQN does: their
+        episodes are dependent.
     """
 
     env_id: str | None = None
@@ -55,6 +72,9 @@ class Metadata:
     unfinished: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     behavior: str | None = None
     fingerprint: str | None = None
+    log_ids: tuple[str, ...] = ()
+    deterministic_actions: bool = False
+    shared_exploration: bool = False
 
     def __post_init__(self) -> None:
         if self.horizon is not None:
@@ -62,12 +82,14 @@ class Metadata:
         if self.reward_range is not None:
             pair = check_range(self.reward_range, "reward_range")
             object.__setattr__(self, "reward_range", pair)
-        if not isinstance(self.adaptive, (bool, np.bool_)):
-            raise InvalidInputError(
-                f"`adaptive` must be True or False, got {self.adaptive!r}. Pass True if the "
-                "behavior was changed in the light of earlier episodes."
-            )
-        object.__setattr__(self, "adaptive", bool(self.adaptive))
+        for name, meaning in _FLAGS.items():
+            flag = getattr(self, name)
+            if not isinstance(flag, (bool, np.bool_)):
+                raise InvalidInputError(
+                    f"`{name}` must be True or False, got {flag!r}. Pass True if {meaning}."
+                )
+            object.__setattr__(self, name, bool(flag))
+        object.__setattr__(self, "log_ids", check_log_ids(self.log_ids))
         counts = {str(k): (int(v[0]), int(v[1])) for k, v in self.unfinished.items()}
         object.__setattr__(self, "unfinished", counts)
 
@@ -107,7 +129,9 @@ def merge(parts: Sequence[Metadata]) -> Metadata:
         for f in fields(Metadata)
     }
     agreed["versions"] = agreed["versions"] or {}
-    agreed["adaptive"] = any(part.adaptive for part in parts)
+    for name in _FLAGS:
+        agreed[name] = any(getattr(part, name) for part in parts)
+    agreed["log_ids"] = {log_id for part in parts for log_id in part.log_ids}
     agreed["unfinished"] = _merge_unfinished(parts)
     return Metadata(**agreed)
 
