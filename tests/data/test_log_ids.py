@@ -13,7 +13,7 @@ import ove_sb3 as ove
 from ove_sb3.data.log_ids import may_share_episodes
 from ove_sb3.data.metadata import Metadata, merge
 from ove_sb3.data.writer import EpisodeWriter
-from tests.data.test_trajectories import some
+from tests.data.test_storage import some
 
 
 def ids(data: ove.Trajectories) -> tuple[str, ...]:
