@@ -27,6 +27,7 @@ from ove_sb3._validation import (
 from ove_sb3.errors import PLACE, InvalidInputError
 
 from .columns import from_columns, to_columns
+from .log_ids import content_log_id, digest_of, split_log_ids
 from .metadata import Metadata, merge, merge_dicts
 from .table import step_frame
 
@@ -107,6 +108,14 @@ class Trajectories:
         self._check_values()
         for name in _ARRAYS:
             put(self, name, _map(_read_only, getattr(self, name)))
+        if not self.metadata.log_ids and self.n_steps:
+            log_id = content_log_id(*self._identifying)
+            put(self, "metadata", replace(self.metadata, log_ids=(log_id,)))
+
+    @property
+    def _identifying(self) -> tuple[NDArray[Any], ...]:
+        """Arrays that tell these episodes from others."""
+        return self.log_probs, self.rewards, self.lengths, self.actions
 
     def _check_values(self) -> None:
         kind = (self.metadata.action_space or {}).get("type")
@@ -247,14 +256,22 @@ class Trajectories:
     ) -> tuple[Trajectories, Trajectories]:
         """Two disjoint parts, the first with `fraction` of the episodes, rounded.
 
-        In the order of logging, or in an order shuffled by `rng` if that is given.
+        In the order of logging, or in an order shuffled by `rng` if that is given. A model that
+        was trained on one part, or selected by it, can be evaluated on the other with a guarantee.
         """
         fraction = check_real(fraction, "fraction", 0.0, 1.0)
         order = np.arange(len(self))
         if rng is not None:
             order = as_generator(rng).permutation(order)
         cut = round(fraction * len(self))
-        return self[np.sort(order[:cut])], self[np.sort(order[cut:])]
+        chosen = np.sort(order[:cut]), np.sort(order[cut:])
+        name = f"{fraction:g}-{digest_of(*self._identifying, chosen[0])}"
+        log_ids = split_log_ids(self.metadata.log_ids, name)
+        first, second = (
+            replace(self[episodes], metadata=replace(self.metadata, log_ids=ids))
+            for episodes, ids in zip(chosen, log_ids, strict=True)
+        )
+        return first, second
 
     @classmethod
     def concat(cls, parts: Sequence[Trajectories]) -> Trajectories:
