@@ -20,11 +20,13 @@ if TYPE_CHECKING:
 
 LOG_PROB = "log_prob"
 MASK = "action_mask"
+COLUMN = "column."  # before the name of a kept column
 METADATA = "ove_sb3"
 """Key of the metadata of the dataset, and of an info of every step that says that there are some.
 
 Minari drops the former when it combines datasets, but not the latter.
 """
+_SLASH = "%2F"  # a slash in a name would make a group of HDF5
 
 
 def to_minari(data: Trajectories, dataset_id: str, **details: Any) -> MinariDataset:
@@ -43,7 +45,8 @@ def to_minari(data: Trajectories, dataset_id: str, **details: Any) -> MinariData
     -------
     MinariDataset
         The behavior's log-probability is the per-step info ``"log_prob"``, masks are
-        ``"action_mask"``; numbers per episode, such as ``"overlaps"``, are repeated at every step.
+        ``"action_mask"``, a kept column x is ``"column.x"``; numbers per episode, such as
+        ``"overlaps"``, are repeated at every step.
         Infos hold one entry more than there are steps, as Minari stores one for the reset: the
         entry of step t belongs to the action of step t, the last is a filler. All metadata are in
         ``dataset.storage.metadata["ove_sb3"]``, as JSON.
@@ -67,6 +70,8 @@ def to_minari(data: Trajectories, dataset_id: str, **details: Any) -> MinariData
         infos: dict[str, Any] = {LOG_PROB: _padded(episode.log_probs)}
         if episode.action_masks is not None:
             infos[MASK] = _padded(episode.action_masks)
+        for name, column in episode.columns.items():
+            infos[COLUMN + name.replace("/", _SLASH)] = _padded(column)
         n = episode.n_steps
         infos[METADATA] = np.ones(n + 1, dtype=np.int8)
         for name in EPISODE_COUNTS:
@@ -148,6 +153,11 @@ def from_minari(dataset: MinariDataset | str) -> Trajectories:
                 truncated=[bool(episode.truncations[-1])],
                 action_masks=None if masks is None else np.asarray(masks, dtype=np.bool_)[:n],
                 final_observations=final,
+                columns={
+                    name[len(COLUMN) :].replace(_SLASH, "/"): np.asarray(values)[:n]
+                    for name, values in infos.items()
+                    if name.startswith(COLUMN)
+                },
                 metadata=metadata,
                 **counts,
             )
@@ -165,6 +175,7 @@ def _foreign(dataset: MinariDataset) -> Metadata:
         horizon=getattr(spec, "max_episode_steps", None),
         observation_space=describe_space(dataset.observation_space),
         action_space=describe_space(dataset.action_space),
+        log_ids=(f"minari-{dataset.spec.dataset_id.replace('/', ':')}",),
     )
 
 

@@ -85,6 +85,14 @@ def through_pandas(data: ove.Trajectories, path: Path) -> ove.Metadata:
     return ove.Metadata.from_stored(pd.read_parquet(path / "steps.parquet").attrs["metadata"])
 
 
+def through_table(data: ove.Trajectories, path: Path) -> ove.Metadata:
+    import pandas as pd
+
+    replace(data, overlaps=None).to_table().to_parquet(path / "table.parquet")
+    table = pd.read_parquet(path / "table.parquet")
+    return ove.Trajectories.from_table(table, action="action").metadata
+
+
 def through_concat(data: ove.Trajectories, path: Path) -> ove.Metadata:
     del path
     return ove.Trajectories.concat([data[:1], data[1:]]).metadata
@@ -100,6 +108,7 @@ def through_concat(data: ove.Trajectories, path: Path) -> ove.Metadata:
         through_writer,
         through_minari,
         through_pandas,
+        through_table,
         through_concat,
     ],
 )

@@ -37,6 +37,8 @@ def test_minari(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     if kind == "vector":
         model = make_model("MaskablePPO-discrete")
     data = ove.collect(model, toys(2, observations=kind, early=0.2), 6, seed=0)
+    if kind == "dict":
+        data = replace(data, columns={"a/b": data.rewards + 1, "c": np.zeros((data.n_steps, 2))})
     dataset = ove.to_minari(data, "test/toy-v0")
     assert dataset.total_steps == data.n_steps
     back = ove.from_minari("test/toy-v0")
