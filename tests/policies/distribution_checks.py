@@ -137,7 +137,8 @@ def _tails(distribution: Any, x: FloatArray) -> tuple[FloatArray, FloatArray]:
         tails = np.array([_tails(component, x) for component in distribution.components])
         return (weights * tails[:, 0]).sum(axis=0), (weights * tails[:, 1]).sum(axis=0)
     shape = (len(distribution), x.shape[-1])
-    below, above = np.exp(distribution._log_below(x)), np.exp(distribution._log_above(x))
+    with np.errstate(divide="ignore"):  # of a squashed Gaussian beyond its bounds
+        below, above = np.exp(distribution._log_below(x)), np.exp(distribution._log_above(x))
     return np.broadcast_to(below, shape), np.broadcast_to(above, shape)
 
 
