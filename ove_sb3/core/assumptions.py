@@ -264,12 +264,13 @@ def _weight_limits(
             weight = math.exp(min(stats.horizon * math.log(ratio), 709.0))
             weight = weight if weight < math.exp(709.0) else math.inf
     if max_weight is not None:
-        largest = float(stats.weights.max())
+        # Of all partial products: one beyond the bound is the mean of weights that may follow.
+        largest = math.exp(min(stats.max_log_weight, 709.0))
         if largest > max_weight * (1 + _SLACK):
             raise AssumptionError(
-                f"`max_weight` must be at least every logged weight, got {max_weight:g} but the "
-                f"largest is {largest:g}. State a bound that follows from how the behavior was "
-                "built."
+                "`max_weight` must be at least every product of ratios from the first step of an "
+                f"episode on, got {max_weight:g} but the largest is {largest:g}. State a bound "
+                "that follows from how the behavior was built."
             )
         stated.append(f"no trajectory's importance weight exceeds {max_weight:g}")
         weight = min(weight, max_weight)
@@ -282,12 +283,14 @@ def _discounted_power_sum(stats: TrajectoryStatistics, ratio: float, order: int)
     if not (math.isfinite(ratio) and math.isfinite(c)):
         return math.inf
     if horizon is None:
-        if ratio * gamma >= 1.0:
+        # 1 - ratio gamma and 1 - ratio gamma^2, from differences that are exact near 1.
+        left = (1.0 - gamma) - (ratio - 1.0) * gamma
+        if left <= 0.0:
             return math.inf
-        first = ratio / (1 - ratio * gamma)
         if order == 1:
-            return first / c
-        return (2 * first - (1 + gamma) * ratio / (1 - ratio * gamma**2)) / (1 - gamma) / c**2
+            return ratio * (1.0 - gamma) / left
+        left_squared = left + ratio * gamma * (1.0 - gamma)
+        return ratio * (1.0 - gamma) ** 2 * (1.0 + ratio * gamma) / (left * left_squared)
     if horizon > _LONGEST_SUM:
         return 1.0 if ratio == 1.0 else math.inf
     steps = np.arange(horizon)

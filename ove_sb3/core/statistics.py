@@ -21,10 +21,12 @@ columns carry every built-in estimator and bound. Others declare the columns the
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 import numpy as np
 
@@ -42,6 +44,7 @@ from ove_sb3._validation import (
 from ove_sb3.errors import PLACE, InvalidInputError, WeightOverflowError
 
 from ._kernel import LARGEST_LOG_WEIGHT, accumulate
+from .repetition import n_repeated
 
 _STEPS_PER_TASK = 1 << 18
 _MOST_TASKS = 64
@@ -135,6 +138,8 @@ class TrajectoryStatistics:
         Extremes of the logged rewards.
     max_log_ratio : float
         Largest logged per-step log-ratio.
+    max_log_weight : float
+        Largest logarithm of a product of ratios from the first step of an episode to any later one.
     n_steps, n_zero_ratios : int
         Number of logged steps, and of those whose ratio is exactly 0.
     step_sums : ndarray, (5, longest), or None
@@ -156,6 +161,7 @@ class TrajectoryStatistics:
     reward_min: float
     reward_max: float
     max_log_ratio: float
+    max_log_weight: float
     n_steps: int
     n_zero_ratios: int
     step_sums: FloatArray | None = field(default=None, repr=False)
@@ -225,6 +231,11 @@ class TrajectoryStatistics:
         width = self.reward_max - self.reward_min
         return 0.0 < width < _FAR * max(abs(self.reward_min), abs(self.reward_max))
 
+    @cached_property
+    def n_repeated(self) -> int:
+        """Number of trajectories that repeat others, beyond chance."""
+        return n_repeated(self.weights, self.returns, self.pdis, self.cdis)
+
     def __len__(self) -> int:
         return self.n_trajectories
 
@@ -251,6 +262,8 @@ class TrajectoryStatistics:
         """Join the statistics of several shards, in order."""
         if not parts:
             raise InvalidInputError("`parts` must hold at least one TrajectoryStatistics, got 0.")
+        for part in parts:
+            check_statistics(part, "parts")
         first = parts[0]
         for part in parts:
             if (part.gamma, part.horizon) != (first.gamma, first.horizon):
@@ -276,12 +289,24 @@ class TrajectoryStatistics:
             reward_min=min(part.reward_min for part in parts),
             reward_max=max(part.reward_max for part in parts),
             max_log_ratio=max(part.max_log_ratio for part in parts),
+            max_log_weight=max(part.max_log_weight for part in parts),
             n_steps=sum(part.n_steps for part in parts),
             n_zero_ratios=sum(part.n_zero_ratios for part in parts),
             step_sums=_join_sums([part.step_sums for part in parts], (5, longest)),
             end_sums=_join_sums([part.end_sums for part in parts], (3, longest + 1)),
             overlaps=_join_overlaps(parts),
         )
+
+
+def check_statistics(stats: object, name: str = "stats") -> TrajectoryStatistics:
+    """Return `stats` if it is what `trajectory_statistics` makes."""
+    if not isinstance(stats, TrajectoryStatistics):
+        raise InvalidInputError(
+            f"`{name}` must be TrajectoryStatistics, got {type(stats).__name__}. Pass what "
+            "trajectory_statistics(log_ratios, rewards, lengths, gamma=...) returns; for a log and "
+            "a candidate use evaluate(data, candidate, ...)."
+        )
+    return stats
 
 
 def _join_sums(parts: Sequence[FloatArray | None], shape: tuple[int, int]) -> FloatArray | None:
@@ -305,9 +330,10 @@ def effective_horizon(gamma: float, horizon: int | None) -> float:
     """C = 1 + gamma + ... + gamma^(horizon - 1), infinite for an unbounded sum."""
     if gamma == 1.0:
         return np.inf if horizon is None else float(horizon)
-    if horizon is None:
+    if horizon is None or gamma == 0.0:
         return 1.0 / (1.0 - gamma)
-    return float((1.0 - gamma**horizon) / (1.0 - gamma))
+    # 1 - gamma is exact near gamma = 1, where 1 - gamma^horizon would lose all digits.
+    return -math.expm1(horizon * math.log1p(gamma - 1.0)) / (1.0 - gamma)
 
 
 def trajectory_statistics(
@@ -457,6 +483,7 @@ def _reduce(
         reward_min=float(low.min()),
         reward_max=float(high.max()),
         max_log_ratio=float(log_ratio.max()),
+        max_log_weight=float(log_weight.max()),
         n_steps=int(log_ratios.size),
         n_zero_ratios=int(zeros.sum()),
         step_sums=step_sums,

@@ -6,6 +6,7 @@ import atexit
 import os
 import time
 import weakref
+from dataclasses import replace
 from os import PathLike
 from pathlib import Path
 from types import TracebackType
@@ -16,11 +17,13 @@ from ove_sb3._validation import check_integer
 from ove_sb3.store.index import Durability, check_durability
 from ove_sb3.store.writer import BatchWriter, compact_directory
 
+from .log_ids import new_log_id
 from .metadata import Metadata, merge
 from .trajectories import Trajectories
 
 FLUSH_SECONDS = 5.0
 """Time after which `EpisodeWriter.tick` flushes."""
+_MOST_SOURCES = 64
 
 
 class EpisodeWriter:
@@ -71,9 +74,11 @@ class EpisodeWriter:
         self.flush_every = check_integer(flush_every, "flush_every", 1)
         self.durability = check_durability(durability)
         self.path = Path(path)
+        if not metadata.log_ids:
+            metadata = replace(metadata, log_ids=(new_log_id(),))
         self.n_written = 0
-        self._metadata = metadata
-        self._merged = False  # whether `_metadata` is that of episodes
+        self.metadata = metadata
+        self._stored: Metadata | None = None  # that of all episodes so far
         self._latest: Metadata | None = None  # not on disk yet
         self._pending: list[Trajectories] = []
         self._n_pending = 0
@@ -81,14 +86,9 @@ class EpisodeWriter:
 
     def _begin(self) -> None:
         self._pid = os.getpid()
-        self._writer = BatchWriter(self.path, self._metadata.to_dict(), self.durability)
+        self._writer = BatchWriter(self.path, self.metadata.to_dict(), self.durability)
         self._last_flush = time.monotonic()
         _register(self)
-
-    @property
-    def metadata(self) -> Metadata:
-        """Metadata of the episodes so far."""
-        return self._metadata
 
     def add(self, episodes: Trajectories) -> None:
         """Take over whole episodes; written by the next flush."""
@@ -112,18 +112,28 @@ class EpisodeWriter:
         self._check_process()
         self._last_flush = time.monotonic()
         data = Trajectories.concat(self._pending) if self._pending else None
-        # Merging takes over what changed in between, such as a behavior that began to learn.
-        known = [self._metadata] if self._merged else []
-        known += [] if data is None else [data.metadata]
-        known += [] if self._latest is None else [self._latest]
-        metadata = merge(known) if known else self._metadata
-        if data is None and metadata == self._metadata:
+        metadata = self._merge(data)
+        if data is None and metadata == (self._stored or self.metadata):
             return
         self._writer.append(None if data is None else data.to_batch(), metadata.to_dict())
-        self._metadata, self._merged, self._latest = metadata, True, None
+        self._stored, self._latest = metadata, None
         self.n_written += 0 if data is None else len(data)
         self._pending.clear()
         self._n_pending = 0
+
+    def _merge(self, data: Trajectories | None) -> Metadata:
+        """Metadata of all episodes so far, and of what is known besides."""
+        # What changed in between counts as well, such as a behavior that began to learn.
+        known = [] if self._stored is None else [self._stored]
+        known += [] if data is None else [data.metadata]
+        known += [] if self._latest is None else [self._latest]
+        if not known:
+            return self.metadata
+        merged = merge(known)
+        log_ids = {*self.metadata.log_ids, *merged.log_ids}
+        if len(log_ids) > _MOST_SOURCES:  # one for every few episodes
+            log_ids = set((self._stored or self.metadata).log_ids)
+        return replace(merged, log_ids=tuple(log_ids))
 
     def close(self, *, compact: bool = True) -> None:
         """Flush, and turn the episodes into a Parquet shard."""

@@ -6,6 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import FrozenInstanceError, fields
+from fractions import Fraction
 from functools import partial
 from typing import Any
 
@@ -304,7 +305,34 @@ def test_data_that_contradict_an_assumption_are_refused(
 
 def test_a_logged_weight_above_its_bound_is_refused() -> None:
     stats = ove.trajectory_statistics(np.log([3.0, 0.5]), [0.0, 0.0], [1, 1], gamma=1.0, horizon=1)
-    message = r"`max_weight` must be at least every logged weight, got 2 but the largest is 3"
+    message = r"`max_weight` must be at least every product .*, got 2 but the largest is 3"
     with pytest.raises(ove.AssumptionError, match=message):
         limits_of(stats, max_weight=2.0)
     assert limits_of(stats, max_weight=3.0).max_weight == 3.0
+
+
+def test_a_partial_product_above_the_bound_on_weights_is_refused() -> None:
+    # The weights are 1 and 0.5, but the first trajectory was at 4 on the way.
+    ratios = np.log([4.0, 0.25, 1.0, 0.5])
+    stats = ove.trajectory_statistics(ratios, np.zeros(4), [2, 2], gamma=1.0, horizon=2)
+    joined = type(stats).concatenate([stats.select(np.array([1])), stats])
+    for part in (stats, joined):
+        assert part.weights.max() == 1.0
+        with pytest.raises(ove.AssumptionError, match="got 2 but the largest is 4"):
+            limits_of(part, max_weight=2.0)
+        assert limits_of(part, max_weight=4.0).max_weight == 4.0
+
+
+@pytest.mark.parametrize("gamma", [0.5, 0.99, 1 - 2.0**-40, 1 - 2.0**-52])
+@pytest.mark.parametrize("room", [0.0, 0.25, 0.75])
+def test_bounds_without_a_horizon_are_the_exact_series(gamma: float, room: float) -> None:
+    g, r = Fraction(gamma), 1 + Fraction(room) * (1 - Fraction(gamma))
+    ratio = float(r)
+    r = Fraction(ratio)
+    stats = ove.trajectory_statistics(np.zeros(2), np.zeros(2), [1, 1], gamma=gamma)
+    limits = limits_of(stats, reward_range=(0.0, 1.0), max_ratio=ratio)
+    # Sums over t of r^(t+1) g^t and of r^(t+1) (2 C_t g^t + g^2t), C_t = (1 - g^t) / (1 - g).
+    first = r / (1 - r * g)
+    second = 2 / (1 - g) * (first - r / (1 - r * g**2)) + r / (1 - r * g**2)
+    assert limits.max_pdis_weight == pytest.approx(float(first * (1 - g)), rel=1e-14)
+    assert limits.max_cdis_weight == pytest.approx(float(second * (1 - g) ** 2), rel=1e-14)

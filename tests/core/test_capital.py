@@ -71,6 +71,17 @@ def test_all_points_rejected_gives_the_last_one() -> None:
     assert last_rejected(target, schedule, np.array([5.0]), 0.05) == -1
 
 
+@pytest.mark.parametrize("overlapping", [False, True])
+def test_a_negative_excess_does_not_bet_the_wrong_way(overlapping: bool) -> None:
+    # Values far below all grid points: a bet on small values would reject every true hypothesis.
+    n = 200
+    overlaps = np.ones(n, np.int64) if overlapping else None
+    schedule = Schedule.plan(n, 20, overlaps)
+    each = np.ones(len(schedule.epochs))
+    target = BetTarget(np.zeros((1, n)), each[:, None], 0 * each, -each, each, -0.5 * each)
+    assert last_rejected(target, schedule, np.array([0.5, 0.9]), 0.05) == -1
+
+
 @pytest.mark.parametrize("n", [2, 3, 8, 20, 100, 1000, 123_456])
 def test_schedules_cover_the_data_and_use_the_past_only(n: int) -> None:
     schedule = Schedule.plan(n, 100)

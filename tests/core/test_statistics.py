@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -8,6 +9,7 @@ import pytest
 import ove_sb3 as ove
 from ove_sb3.core import statistics as statistics_module
 from ove_sb3.core._kernel import _exp
+from ove_sb3.core.statistics import effective_horizon
 from tests.core import reference
 
 COLUMNS = ("weights", "returns", "pdis", "cdis", "pdis_ones", "cdis_ones", "cdis_cross")
@@ -59,6 +61,16 @@ def test_an_infinite_horizon_is_the_limit_of_long_ones() -> None:
     for name in COLUMNS:
         np.testing.assert_allclose(getattr(infinite, name), getattr(long, name), rtol=1e-10)
     assert infinite.effective_horizon == pytest.approx(10.0)
+
+
+@pytest.mark.parametrize("gamma", [0.0, 0.3, 0.99, 1 - 1e-9, 1 - 1e-12, 1 - 3e-14, 1 - 2.0**-53])
+@pytest.mark.parametrize("horizon", [1, 2, 77, 3000])
+def test_the_effective_horizon_is_the_exact_sum(gamma: float, horizon: int) -> None:
+    g = Fraction(gamma)
+    exact = sum((g**t for t in range(min(horizon, 77))), Fraction(0))
+    if horizon > 77:
+        exact = (1 - g**horizon) / (1 - g)
+    assert effective_horizon(gamma, horizon) == pytest.approx(float(exact), rel=1e-15)
 
 
 def test_without_horizon_or_discount_the_padded_columns_are_not_numbers() -> None:

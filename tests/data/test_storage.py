@@ -25,6 +25,7 @@ FIELDS = (
     "action_masks",
     "final_observations",
     "overlaps",
+    "columns",
 )
 
 
@@ -54,6 +55,7 @@ def some(n: int = 7, *, kind: str = "vector", seed: int = 0, **metadata: Any) ->
         action_masks=rng.random((steps, 4)) < 0.5 if kind == "dict" else None,
         final_observations=observe(n) if kind != "scalar" else None,
         overlaps=rng.integers(1, 4, n) if kind == "dict" else None,
+        columns={"a/b": rng.random(steps), "c": rng.random((steps, 2))} if kind == "dict" else None,
         metadata=metadata,
     )
 

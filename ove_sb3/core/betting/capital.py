@@ -132,7 +132,7 @@ def _arguments(
         target.constants,
         target.lower_bounds,
         target.second_moments,
-        target.max_excess,
+        np.maximum(target.max_excess, 0.0),  # a negative one would bet the wrong way
         schedule.blocks,
         schedule.epoch_of_block,
         np.ascontiguousarray(grid),
