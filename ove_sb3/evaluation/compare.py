@@ -13,13 +13,13 @@ from ove_sb3._validation import check_choice
 from ove_sb3.core.interval import Interval
 from ove_sb3.core.methods import Method
 from ove_sb3.core.quantities import DEFAULT_QUANTITIES, Quantity, as_quantities
-from ove_sb3.data.log import DiskLog, as_log
+from ove_sb3.data.log import Log, as_log
 from ove_sb3.data.trajectories import Trajectories
 from ove_sb3.errors import InvalidInputError
 from ove_sb3.report.numbers import bounds, count, label, number, percent
 from ove_sb3.report.table import Table
 
-from .candidates import as_candidate
+from .candidates import as_candidate, is_array
 from .pipeline import evaluate_candidates
 from .plan import make_plan
 from .requirements import Requirement
@@ -98,8 +98,8 @@ class Comparison:
         where = f" of {first.env_id}" if first.env_id else ""
         by = f" logged by {first.behavior}" if first.behavior else ""
         return (
-            f"Estimated return of {len(self)} candidates from {first.n_trajectories} episodes"
-            f"{where}{by} (gamma {first.plan.assumptions.gamma:g})"
+            f"Estimated {first.plan.subject} of {len(self)} candidates from "
+            f"{first.n_trajectories} episodes{where}{by} (gamma {first.plan.assumptions.gamma:g})"
         )
 
     @property
@@ -178,7 +178,7 @@ class Comparison:
 
 
 def compare(
-    data: Trajectories | DiskLog | str | PathLike[str],
+    data: Trajectories | Log | str | PathLike[str],
     candidates: Mapping[str, Any],
     *,
     gamma: float,
@@ -187,6 +187,7 @@ def compare(
     horizon: int | None = None,
     max_ratio: float | None = None,
     max_weight: float | None = None,
+    reward: str | None = None,
     quantities: Sequence[str | Quantity] = DEFAULT_QUANTITIES,
     delta: float = 0.05,
     rank_by: str = "variance",
@@ -205,7 +206,7 @@ def compare(
 
     Parameters
     ----------
-    data : Trajectories, DiskLog or path
+    data : Trajectories, Log or path
         The log; it is read once.
     candidates : mapping of str to model, policy, path or array_like
         See `evaluate`. With paths, `model_class` is required.
@@ -217,7 +218,7 @@ def compare(
         bound of the mean. Ties are broken by the estimates.
     model_class : type or mapping of str to type, optional
         The class that saved the models, or one for each name.
-    gamma, reward_range, return_range, horizon, max_ratio, max_weight, quantities, method, \
+    gamma, reward_range, return_range, horizon, max_ratio, max_weight, reward, quantities, method, \
 approximate, estimators, vec_normalize, deterministic, rng, n_jobs, scheduler, progress
         See `evaluate`; the same for all candidates.
 
@@ -249,6 +250,7 @@ approximate, estimators, vec_normalize, deterministic, rng, n_jobs, scheduler, p
         horizon=horizon,
         max_ratio=max_ratio,
         max_weight=max_weight,
+        reward=reward,
         delta=delta,
         simultaneous=True,
         quantities=quantities,
@@ -258,14 +260,15 @@ approximate, estimators, vec_normalize, deterministic, rng, n_jobs, scheduler, p
         rng=rng,
         n_candidates=len(candidates),
     )
+    _check_options(candidates, model_class, vec_normalize, deterministic)
     policies = {
         str(name): as_candidate(
             candidate,
             metadata=log.metadata,
             n_steps=log.n_steps,
             model_class=_class_of(model_class, name, candidate),
-            vec_normalize=vec_normalize,
-            deterministic=deterministic,
+            vec_normalize=None if is_array(candidate) else vec_normalize,
+            deterministic=False if is_array(candidate) else deterministic,
             name=f"candidates[{name!r}]",
             label=str(name),
         )
@@ -289,6 +292,30 @@ def _rank(evaluation: Evaluation, rank_by: str) -> tuple[float, float]:
     if rank_by == "variance":
         return result.interval.upper, result.estimate
     return -result.interval.lower, -result.estimate
+
+
+def _check_options(
+    candidates: Mapping[str, Any], model_class: Any, vec_normalize: Any, deterministic: Any
+) -> None:
+    """Refuse options that no candidate uses."""
+    paths = {name for name, each in candidates.items() if isinstance(each, (str, PathLike))}
+    if isinstance(model_class, Mapping) and (unknown := set(model_class) - paths):
+        raise InvalidInputError(
+            "`model_class` must have entries only for candidates that are paths, got "
+            f"{sorted(map(str, unknown))}."
+        )
+    models = [name for name, each in candidates.items() if not is_array(each)]
+    given = {
+        "model_class": (model_class, paths, "paths"),
+        "vec_normalize": (vec_normalize, models, "models"),
+        "deterministic": (deterministic or None, models, "models"),
+    }
+    for option, (value, users, kind) in given.items():
+        if value is not None and not users and value != {}:
+            raise InvalidInputError(
+                f"`{option}` must be left out when no candidates are {kind}, got {value!r}. It "
+                "would change nothing."
+            )
 
 
 def _class_of(model_class: Any, name: str, candidate: Any) -> Any:

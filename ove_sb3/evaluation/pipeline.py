@@ -12,7 +12,7 @@ from ove_sb3.core.interval import Interval
 from ove_sb3.core.methods import Method
 from ove_sb3.core.quantities import Quantity
 from ove_sb3.core.statistics import TrajectoryStatistics
-from ove_sb3.data.log import Log
+from ove_sb3.data.log import LogLike
 from ove_sb3.data.metadata import Metadata
 from ove_sb3.errors import SupportWarning
 
@@ -27,7 +27,7 @@ _MANY_INCOMPLETE = 0.01  # of all episodes
 
 
 def evaluate_candidates(
-    log: Log,
+    log: LogLike,
     candidates: Sequence[Candidate],
     plan: Plan,
     *,
@@ -42,6 +42,7 @@ def evaluate_candidates(
         gamma=plan.assumptions.gamma,
         horizon=plan.assumptions.horizon,
         columns=plan.columns,
+        reward=plan.reward,
         n_jobs=n_jobs,
         scheduler=scheduler,
         progress=progress,
@@ -53,7 +54,7 @@ def evaluate_candidates(
     return evaluations
 
 
-def evaluate_a_priori(log: Log, candidate: Candidate, plan: Plan, reason: str) -> Evaluation:
+def evaluate_a_priori(log: LogLike, candidate: Candidate, plan: Plan, reason: str) -> Evaluation:
     """Evaluation that knows nothing but the stated ranges, with `reason` as its warning."""
     (stats,) = reduce_log(
         log,
@@ -61,6 +62,7 @@ def evaluate_a_priori(log: Log, candidate: Candidate, plan: Plan, reason: str) -
         gamma=plan.assumptions.gamma,
         horizon=plan.assumptions.horizon,
         columns=plan.columns,
+        reward=plan.reward,
     )
     assumptions = plan.at(plan.interval_delta)
     results = {
@@ -164,7 +166,7 @@ def _weights_bounded(plan: Plan) -> bool:
 
 
 def _warnings(plan: Plan, results: Sequence[QuantityResult]) -> list[str]:
-    texts = []
+    texts = list(plan.warnings)
     reasons = {
         reason: None
         for result in results

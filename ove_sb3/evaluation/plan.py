@@ -18,6 +18,7 @@ from ove_sb3.data.metadata import Metadata
 from ove_sb3.errors import InvalidInputError
 
 from .error_budget import ErrorBudget
+from .stated import stated_horizon, stated_reward_range
 
 _MOST_INCOMPLETE = 0.25
 
@@ -42,6 +43,10 @@ class Plan:
         Seed of shuffling and resampling.
     incomplete_fraction : float
         Fraction of the episodes that may have begun without being logged.
+    warnings : tuple of str
+        Where the options differ from what the log states, though not in contradiction.
+    reward : str or None
+        Kept column that is evaluated in place of the reward.
     """
 
     assumptions: Assumptions
@@ -52,6 +57,13 @@ class Plan:
     budget: ErrorBudget
     seed: int
     incomplete_fraction: float
+    warnings: tuple[str, ...] = ()
+    reward: str | None = None
+
+    @property
+    def subject(self) -> str:
+        """What is estimated, in words."""
+        return "return" if self.reward is None else f"sum of {self.reward}"
 
     @property
     def base_quantities(self) -> tuple[Quantity, ...]:
@@ -89,6 +101,7 @@ class Plan:
         """Return plain Python values, ready for JSON."""
         stated = self.assumptions
         return {
+            "reward": self.reward,
             "gamma": stated.gamma,
             "horizon": stated.horizon,
             "reward_range": _as_list(stated.reward_range),
@@ -124,6 +137,7 @@ def make_plan(
     candidate_depends_on_log: bool = False,
     n_candidates: int = 1,
     evaluation: int | None = None,
+    reward: str | None = None,
 ) -> Plan:
     """Check the options, and fill in what the log knows.
 
@@ -140,16 +154,24 @@ def make_plan(
         )
     if not isinstance(simultaneous, (bool, np.bool_)):
         raise InvalidInputError(f"`simultaneous` must be True or False, got {simultaneous!r}.")
+    if reward is not None and not isinstance(reward, str):
+        raise InvalidInputError(f"`reward` must be the name of a kept column, got {reward!r}.")
+    horizon, remarks = stated_horizon(horizon, metadata)
+    if reward is None:
+        reward_range = stated_reward_range(reward_range, metadata)
     assumptions = Assumptions(
         gamma=gamma,
-        horizon=metadata.horizon if horizon is None else horizon,
-        reward_range=metadata.reward_range if reward_range is None else reward_range,
+        horizon=horizon,
+        reward_range=reward_range,
         return_range=return_range,
         max_ratio=max_ratio,
         max_weight=max_weight,
         delta=delta,
         evidence=Evidence(
-            adaptive=metadata.adaptive, candidate_depends_on_log=candidate_depends_on_log
+            adaptive=metadata.adaptive,
+            candidate_depends_on_log=candidate_depends_on_log,
+            deterministic_actions=metadata.deterministic_actions,
+            shared_exploration=metadata.shared_exploration,
         ),
     )
     _check_ranges(assumptions)
@@ -162,6 +184,8 @@ def make_plan(
         budget=ErrorBudget(assumptions.delta, bool(simultaneous), n_candidates, evaluation),
         seed=_seed(rng),
         incomplete_fraction=fraction,
+        warnings=remarks,
+        reward=reward,
     )
 
 
