@@ -19,7 +19,7 @@ from ove_sb3.errors import InvalidInputError
 from ove_sb3.report.numbers import bounds, count, label, number, percent
 from ove_sb3.report.table import Table
 
-from .candidates import as_candidate
+from .candidates import as_candidate, is_array
 from .pipeline import evaluate_candidates
 from .plan import make_plan
 from .requirements import Requirement
@@ -260,14 +260,15 @@ approximate, estimators, vec_normalize, deterministic, rng, n_jobs, scheduler, p
         rng=rng,
         n_candidates=len(candidates),
     )
+    _check_options(candidates, model_class, vec_normalize, deterministic)
     policies = {
         str(name): as_candidate(
             candidate,
             metadata=log.metadata,
             n_steps=log.n_steps,
             model_class=_class_of(model_class, name, candidate),
-            vec_normalize=vec_normalize,
-            deterministic=deterministic,
+            vec_normalize=None if is_array(candidate) else vec_normalize,
+            deterministic=False if is_array(candidate) else deterministic,
             name=f"candidates[{name!r}]",
             label=str(name),
         )
@@ -291,6 +292,30 @@ def _rank(evaluation: Evaluation, rank_by: str) -> tuple[float, float]:
     if rank_by == "variance":
         return result.interval.upper, result.estimate
     return -result.interval.lower, -result.estimate
+
+
+def _check_options(
+    candidates: Mapping[str, Any], model_class: Any, vec_normalize: Any, deterministic: Any
+) -> None:
+    """Refuse options that no candidate uses."""
+    paths = {name for name, each in candidates.items() if isinstance(each, (str, PathLike))}
+    if isinstance(model_class, Mapping) and (unknown := set(model_class) - paths):
+        raise InvalidInputError(
+            "`model_class` must have entries only for candidates that are paths, got "
+            f"{sorted(map(str, unknown))}."
+        )
+    models = [name for name, each in candidates.items() if not is_array(each)]
+    given = {
+        "model_class": (model_class, paths, "paths"),
+        "vec_normalize": (vec_normalize, models, "models"),
+        "deterministic": (deterministic or None, models, "models"),
+    }
+    for option, (value, users, kind) in given.items():
+        if value is not None and not users and value != {}:
+            raise InvalidInputError(
+                f"`{option}` must be left out when no candidates are {kind}, got {value!r}. It "
+                "would change nothing."
+            )
 
 
 def _class_of(model_class: Any, name: str, candidate: Any) -> Any:

@@ -166,7 +166,7 @@ def _weights_bounded(plan: Plan) -> bool:
 
 
 def _warnings(plan: Plan, results: Sequence[QuantityResult]) -> list[str]:
-    texts = []
+    texts = list(plan.warnings)
     reasons = {
         reason: None
         for result in results

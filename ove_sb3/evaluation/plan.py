@@ -18,6 +18,7 @@ from ove_sb3.data.metadata import Metadata
 from ove_sb3.errors import InvalidInputError
 
 from .error_budget import ErrorBudget
+from .stated import stated_horizon, stated_reward_range
 
 _MOST_INCOMPLETE = 0.25
 
@@ -42,6 +43,8 @@ class Plan:
         Seed of shuffling and resampling.
     incomplete_fraction : float
         Fraction of the episodes that may have begun without being logged.
+    warnings : tuple of str
+        Where the options differ from what the log states, though not in contradiction.
     reward : str or None
         Kept column that is evaluated in place of the reward.
     """
@@ -54,6 +57,7 @@ class Plan:
     budget: ErrorBudget
     seed: int
     incomplete_fraction: float
+    warnings: tuple[str, ...] = ()
     reward: str | None = None
 
     @property
@@ -152,11 +156,13 @@ def make_plan(
         raise InvalidInputError(f"`simultaneous` must be True or False, got {simultaneous!r}.")
     if reward is not None and not isinstance(reward, str):
         raise InvalidInputError(f"`reward` must be the name of a kept column, got {reward!r}.")
-    known_range = metadata.reward_range if reward is None else None
+    horizon, remarks = stated_horizon(horizon, metadata)
+    if reward is None:
+        reward_range = stated_reward_range(reward_range, metadata)
     assumptions = Assumptions(
         gamma=gamma,
-        horizon=metadata.horizon if horizon is None else horizon,
-        reward_range=known_range if reward_range is None else reward_range,
+        horizon=horizon,
+        reward_range=reward_range,
         return_range=return_range,
         max_ratio=max_ratio,
         max_weight=max_weight,
@@ -178,6 +184,7 @@ def make_plan(
         budget=ErrorBudget(assumptions.delta, bool(simultaneous), n_candidates, evaluation),
         seed=_seed(rng),
         incomplete_fraction=fraction,
+        warnings=remarks,
         reward=reward,
     )
 
