@@ -215,7 +215,7 @@ def compare(
     rng: int | np.random.Generator | None = 0,
     n_jobs: int = 1,
     scheduler: Any = None,
-    progress: bool = False,
+    progress: bool | None = None,
 ) -> Comparison:
     """Evaluate several candidates from one log, with bounds that hold for all of them together.
 

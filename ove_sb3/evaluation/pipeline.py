@@ -34,7 +34,7 @@ def evaluate_candidates(
     *,
     n_jobs: int = 1,
     scheduler: Any = None,
-    progress: bool = False,
+    progress: bool | None = None,
 ) -> list[Evaluation]:
     """Evaluate candidates in one pass over the log."""
     reduced = reduce_log(
