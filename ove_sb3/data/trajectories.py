@@ -33,9 +33,9 @@ from .table import read_steps, step_frame
 
 if TYPE_CHECKING:
     import pandas as pd
-    import pyarrow as pa
 
     from ove_sb3.store.directory import Contents
+    from ove_sb3.store.writer import Batch
 
 Observations = NDArray[Any] | dict[str, NDArray[Any]]
 DISCRETE_KINDS = ("Discrete", "MultiDiscrete", "MultiBinary")
@@ -398,8 +398,8 @@ class Trajectories:
         joined = {name: _concatenate([getattr(part, name) for part in parts]) for name in _ARRAYS}
         return cls(**joined, metadata=merge([part.metadata for part in parts]))
 
-    def to_batch(self) -> pa.RecordBatch:
-        """All steps as Arrow columns; there must be at least one episode."""
+    def to_batch(self) -> Batch:
+        """All steps as Arrow columns, and their schema; there must be at least one episode."""
         from ove_sb3.store.columns import to_batch
 
         return to_batch(*to_columns({name: getattr(self, name) for name in _ARRAYS}))
@@ -416,17 +416,17 @@ class Trajectories:
     @classmethod
     def load(cls, path: str | PathLike[str]) -> Trajectories:
         """Read a directory written by `save` or by a logging wrapper, even one that was killed."""
-        from ove_sb3.store.directory import list_sources
+        from ove_sb3.store.directory import load_all
+        from ove_sb3.store.location import Location
 
-        return cls.from_contents(list_sources(Path(path).absolute()))
+        contents, columns = load_all(Location(Path(path).absolute()))
+        return cls.from_contents(contents, columns)
 
     @classmethod
-    def from_contents(cls, contents: Contents) -> Trajectories:
-        """All episodes of an opened directory, in memory."""
-        from ove_sb3.store.directory import read_all
-
+    def from_contents(cls, contents: Contents, columns: Mapping[str, NDArray[Any]]) -> Trajectories:
+        """All episodes of an opened directory, from their columns."""
         metadata = Metadata.from_stored(merge_dicts(contents.headers))
-        return cls(**from_columns(read_all(contents.sources)), metadata=metadata)
+        return cls(**from_columns(columns), metadata=metadata)
 
     def to_pandas(self) -> pd.DataFrame:
         """One row per step, indexed by episode and step.

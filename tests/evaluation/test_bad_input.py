@@ -150,11 +150,11 @@ def test_logs_that_are_not_there(candidate: PPO, data: ove.Trajectories, tmp_pat
     data[:2].save(tmp_path / "log")
     for file in (tmp_path / "log").glob("part-*"):
         file.unlink()
-    with pytest.raises(ove.StorageError, match="records it as a finished shard of 2 episodes"):
+    with pytest.raises(ove.StorageError, match="lists it as a shard of 2 episodes"):
         ove.evaluate(tmp_path / "log", candidate, gamma=GAMMA)
-    (tmp_path / "log" / "shards.jsonl").unlink()
+    ove.EpisodeWriter(tmp_path / "empty", data.metadata)
     with pytest.raises(ove.EmptyLogError, match="at least one complete episode"):
-        ove.evaluate(tmp_path / "log", candidate, gamma=GAMMA)
+        ove.evaluate(tmp_path / "empty", candidate, gamma=GAMMA)
     with pytest.raises(ove.InvalidInputError, match="`data` must be Trajectories, a log"):
         ove.evaluate([1, 2], candidate, gamma=GAMMA)  # type: ignore[arg-type]
 
