@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from os import PathLike
 from pathlib import Path
+from typing import Any
 
 from ove_sb3._validation import check_integer
 from ove_sb3.store.writer import BatchWriter, compact_directory
 
 from .log_ids import new_log_id
-from .metadata import Metadata, merge_dicts
+from .metadata import Metadata, merge, merge_dicts
 from .trajectories import Trajectories
 
 _MOST_SOURCES = 64
@@ -45,6 +46,8 @@ class EpisodeWriter:
         self.metadata = metadata
         self.path = Path(path)
         self._pending: list[Trajectories] = []
+        self._latest: Metadata | None = None  # not on disk yet
+        self._empty: Any = None  # a batch without rows
         self._sources: set[str] = set()  # identifiers of the episodes added
         self._writer = BatchWriter(self.path, metadata.to_dict(), fsync=fsync)
         self.n_written = 0
@@ -55,17 +58,28 @@ class EpisodeWriter:
         if sum(map(len, self._pending)) >= self.flush_every:
             self.flush()
 
+    def update(self, metadata: Metadata) -> None:
+        """Set metadata; written by the next flush, even without new episodes."""
+        self._latest = metadata
+
     def flush(self) -> None:
         """Write what is pending: from here on it is safe from a kill of the process."""
+        latest, self._latest = self._latest, None
         if not self._pending:
+            if latest is not None and self._empty is not None:
+                self._writer.append(self._empty, latest.to_dict())
             return
         data = Trajectories.concat(self._pending)
+        if latest is not None:
+            data = replace(data, metadata=merge([data.metadata, latest]))
         self._sources.update(data.metadata.log_ids)
         log_ids = list(self.metadata.log_ids)
         if len(self._sources) <= _MOST_SOURCES:  # else one for every few episodes
             log_ids += data.metadata.log_ids
         metadata = replace(data.metadata, log_ids=tuple(log_ids))
-        self._writer.append(data.to_batch(), metadata.to_dict())
+        batch = data.to_batch()
+        self._empty = batch.slice(0, 0)
+        self._writer.append(batch, metadata.to_dict())
         self.n_written += len(data)
         self._pending.clear()
 

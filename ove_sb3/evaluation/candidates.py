@@ -15,6 +15,7 @@ from ove_sb3.core.statistics import StepScores
 from ove_sb3.data.metadata import Metadata
 from ove_sb3.data.trajectories import DISCRETE_KINDS, Trajectories
 from ove_sb3.errors import InvalidInputError
+from ove_sb3.policies.provenance import Provenance
 
 _PICKLE = "Loading a model file executes pickled code in it: load only files you trust."
 
@@ -25,6 +26,10 @@ class Candidate(Protocol):
     @property
     def label(self) -> str:
         """Display name."""
+
+    @property
+    def provenance(self) -> Provenance:
+        """Logs that it was trained on or selected by, as far as known."""
 
     def score(self, chunk: Trajectories, first_step: int) -> StepScores:
         """Scores of every step of the chunk, which begins at `first_step` of the log."""
@@ -37,6 +42,7 @@ class KnownLogProbs:
     log_probs: FloatArray
     first_step: int = 0
     label: str = "the candidate"
+    provenance: Provenance = Provenance()
 
     def part(self, first: int, last: int) -> KnownLogProbs:
         """The entries of the steps from `first` to `last`."""
@@ -53,6 +59,7 @@ class LoggedBehavior:
     """The behavior itself: all ratios are 1."""
 
     label: str = "the behavior"
+    provenance: Provenance = Provenance()
 
     def score(self, chunk: Trajectories, first_step: int) -> StepScores:
         """Log-ratios of 0."""
@@ -68,6 +75,12 @@ class PolicyCandidate:
     deterministic: bool
     label: str
     name: str = "candidate"
+
+    @property
+    def provenance(self) -> Provenance:
+        """Logs that the model was trained on or selected by."""
+        known: Provenance = self.policy.provenance()
+        return known
 
     def score(self, chunk: Trajectories, first_step: int) -> StepScores:
         """Log-ratios from one forward pass over the chunk, in batches.

@@ -49,7 +49,8 @@ def evaluate_candidates(
     evaluations = []
     for candidate, stats in zip(candidates, reduced, strict=True):
         warn_without_support(stats)
-        evaluations.append(_evaluate_statistics(stats, plan, log.metadata, candidate.label))
+        own_plan = plan.for_candidate(candidate.provenance, log.metadata)
+        evaluations.append(_evaluate_statistics(stats, own_plan, log.metadata, candidate.label))
     return evaluations
 
 
@@ -62,6 +63,7 @@ def evaluate_a_priori(log: LogLike, candidate: Candidate, plan: Plan, reason: st
         horizon=plan.assumptions.horizon,
         columns=plan.columns,
     )
+    plan = plan.for_candidate(candidate.provenance, log.metadata)
     assumptions = plan.at(plan.interval_delta)
     results = {
         quantity.name: QuantityResult(

@@ -16,6 +16,7 @@ from ove_sb3.core.quantities import DEFAULT_QUANTITIES, Quantity, as_quantities
 from ove_sb3.core.statistics import Column
 from ove_sb3.data.metadata import Metadata
 from ove_sb3.errors import InvalidInputError
+from ove_sb3.policies.provenance import Provenance
 
 from .error_budget import ErrorBudget
 
@@ -84,6 +85,17 @@ class Plan:
     def at(self, delta: float) -> Assumptions:
         """The assumptions, with the failure probability of one interval."""
         return replace(self.assumptions, delta=delta)
+
+    def for_candidate(self, provenance: Provenance, metadata: Metadata) -> Plan:
+        """The plan with what is known about the candidate and the log."""
+        evidence = self.assumptions.evidence
+        trained = provenance.was_trained_on(metadata.log_ids)
+        evidence = replace(
+            evidence,
+            candidate_depends_on_log=evidence.candidate_depends_on_log or trained,
+            candidate_selected_on_log=provenance.was_selected_by(metadata.log_ids),
+        )
+        return replace(self, assumptions=replace(self.assumptions, evidence=evidence))
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain Python values, ready for JSON."""

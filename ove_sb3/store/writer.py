@@ -133,7 +133,7 @@ def _compact(file: Path, merge: Merge) -> None:
     segments, schemas = list_segments(file)
     if segments:
         metadata = merge([header_of(schema, file)["metadata"] for schema in schemas])
-        tables = (read_segment(file, segment) for segment in segments)
+        tables = (read_segment(file, segment) for segment in segments if segment.n_steps)
         _write_shard(tables, file.with_suffix(".parquet"), metadata, replaces=[file.name])
     file.unlink(missing_ok=True)
 
