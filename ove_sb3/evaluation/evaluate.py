@@ -30,6 +30,7 @@ def evaluate(
     horizon: int | None = None,
     max_ratio: float | None = None,
     max_weight: float | None = None,
+    reward: str | None = None,
     quantities: Sequence[str | Quantity] = DEFAULT_QUANTITIES,
     delta: float = 0.05,
     simultaneous: bool = False,
@@ -67,6 +68,9 @@ def evaluate(
     max_ratio, max_weight : float, optional
         Known bounds on the importance ratio of a step or of a whole episode, which make the
         guaranteed intervals far narrower, see `interval`.
+    reward : str, optional
+        Kept column to evaluate in place of the reward, such as a cost; `reward_range` is then its
+        range.
     quantities : sequence of str or Quantity
         Quantities of the return to evaluate.
     delta : float
@@ -137,6 +141,7 @@ def evaluate(
         horizon=horizon,
         max_ratio=max_ratio,
         max_weight=max_weight,
+        reward=reward,
         delta=delta,
         simultaneous=simultaneous,
         quantities=quantities,

@@ -42,6 +42,7 @@ def evaluate_candidates(
         gamma=plan.assumptions.gamma,
         horizon=plan.assumptions.horizon,
         columns=plan.columns,
+        reward=plan.reward,
         n_jobs=n_jobs,
         scheduler=scheduler,
         progress=progress,
@@ -62,6 +63,7 @@ def evaluate_a_priori(log: LogLike, candidate: Candidate, plan: Plan, reason: st
         gamma=plan.assumptions.gamma,
         horizon=plan.assumptions.horizon,
         columns=plan.columns,
+        reward=plan.reward,
     )
     plan = plan.for_candidate(candidate.provenance, log.metadata)
     assumptions = plan.at(plan.interval_delta)
