@@ -21,7 +21,7 @@ from .environments import (
     split_normalizer,
     stack_observations,
 )
-from .steps import EpisodeEnd, Outcome, OutcomeCopies, Step, copy_step
+from .steps import EpisodeEnd, Outcome, Step, copy_outcome, copy_step
 
 
 def collect(
@@ -115,7 +115,7 @@ def _run(
 ) -> None:
     observations = copy_observations(venv.reset())
     start = np.ones(venv.num_envs, dtype=np.bool_)
-    state, copies = None, OutcomeCopies()
+    state = None
     while steps.missing:
         masks = read_masks(venv) if policy.masked else None
         distribution = policy.distribution(observations, PolicyContext(masks, state, start))
@@ -126,7 +126,7 @@ def _run(
         if not deterministic:
             state = distribution.state  # that of Ornstein-Uhlenbeck noise is known after the draw
         step = copy_step(observations, actions, log_probs, masks)
-        outcome = copies.outcome(*venv.step(actions))
+        outcome = copy_outcome(*venv.step(actions))
         observations, start = outcome.observations, outcome.dones
         if ended := steps.add(step, outcome):
             bar.update(ended)

@@ -38,7 +38,7 @@ def as_vec_env(env: Any, n_envs: int) -> tuple[VecEnv, bool]:
     if isinstance(env, VecEnv):
         return env, False
     if isinstance(env, gym.Env):
-        return DummyVecEnv([lambda: _CopiedObservations(env)]), False
+        return DummyVecEnv([lambda: _CopiedOutputs(env)]), False
     raise InvalidInputError(
         "`env` must be a gymnasium id, a gymnasium.Env or a stable-baselines3 VecEnv, got "
         f"{type(env).__name__}. Wrap several environments in DummyVecEnv or SubprocVecEnv."
@@ -46,25 +46,25 @@ def as_vec_env(env: Any, n_envs: int) -> tuple[VecEnv, bool]:
 
 
 def _maker(env_id: str) -> Any:
-    return lambda: _CopiedObservations(gym.make(env_id))
+    return lambda: _CopiedOutputs(gym.make(env_id))
 
 
-class _CopiedObservations(gym.Wrapper[Any, Any, Any, Any]):
-    """Copies observations.
+class _CopiedOutputs(gym.Wrapper[Any, Any, Any, Any]):
+    """Copies what an environment returns.
 
-    DummyVecEnv resets an environment before anyone has seen its final observation, which is lost if
-    the environment reuses its buffer.
+    DummyVecEnv resets an environment before anyone has seen its final observation and info, which
+    are lost if the environment reuses them.
     """
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Any, dict[str, Any]]:
         observation, info = self.env.reset(seed=seed, options=options)
-        return copy_observations(observation), info
+        return copy_observations(observation), dict(info)
 
     def step(self, action: Any) -> tuple[Any, SupportsFloat, bool, bool, dict[str, Any]]:
-        observation, *outcome = self.env.step(action)
-        return copy_observations(observation), *outcome
+        observation, reward, terminated, truncated, info = self.env.step(action)
+        return copy_observations(observation), reward, terminated, truncated, dict(info)
 
 
 def split_normalizer(venv: VecEnv) -> tuple[VecEnv, VecNormalize | None]:

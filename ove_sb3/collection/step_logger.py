@@ -18,7 +18,7 @@ from .action_source import ActionSource
 from .environments import check_spaces, n_parallel_envs
 from .mode_test import ModeTest
 from .recorder import Recorder
-from .steps import OutcomeCopies, Step, copy_step
+from .steps import Step, copy_outcome, copy_step
 
 _CERTAIN = -1e-6  # log-probability of an action that is always taken
 
@@ -42,7 +42,7 @@ class StepLogger:
         self._fresh = self._acted = self._marked = self._trained = False
         self._adaptive = False  # stays True once it is
         self._shared = False  # likewise
-        self._mode_test, self._copies = ModeTest(), OutcomeCopies()
+        self._mode_test = ModeTest()
         self._fingerprint: str | None = None
         self._state_digest: str | None = None
 
@@ -78,9 +78,9 @@ class StepLogger:
         self._shared = True
         self.recorder.mark(shared_exploration=True)
         warnings.warn(
-            f"{type(source.model).__name__} decides once for all of its {n_envs} environments whether "
-            "to explore, in `learn` and in `predict`: their episodes are dependent, and intervals "
-            "from this log are labelled approximate. Log with one environment, or use "
+            f"{type(source.model).__name__} decides once for all of its {n_envs} environments "
+            "whether to explore, in `learn` and in `predict`: their episodes are dependent, and "
+            "intervals from this log are labelled approximate. Log with one environment, or use "
             "ove_sb3.collect, which decides for each of them.",
             DependenceWarning,
             stacklevel=2,
@@ -131,7 +131,7 @@ class StepLogger:
         """Record the outcome of the step."""
         assert self.source is not None
         assert self.step is not None
-        outcome = self._copies.outcome(observations, rewards, dones, infos)
+        outcome = copy_outcome(observations, rewards, dones, infos)
         self.source.end_step(outcome.dones)
         if not self._adaptive and outcome.ends:
             # Nothing signals a change of weights and statistics: their content is compared.

@@ -62,7 +62,7 @@ def copy_step(
 ) -> Step:
     """Copy a step; to be called before the environments see the actions.
 
-    `observations` are those of `OutcomeCopies` or `copy_observations`.
+    `observations` are those of `copy_outcome` or `copy_observations`.
     """
     return Step(
         observations,
@@ -72,36 +72,19 @@ def copy_step(
     )
 
 
-class OutcomeCopies:
-    """Copies what steps return, before anyone else sees it."""
-
-    def __init__(self) -> None:
-        self._last_final: dict[int, Any] = {}  # by environment, not a copy
-
-    def outcome(self, observations: Any, rewards: Any, dones: Any, infos: Any) -> Outcome:
-        """Copy of what a step returned."""
-        dones = np.array(dones, dtype=np.bool_)
-        return Outcome(
-            copy_observations(observations),
-            np.array(rewards, dtype=np.float64),
-            dones,
-            {int(i): self._end(int(i), infos[i]) for i in np.flatnonzero(dones)},
-        )
-
-    def _end(self, i: int, info: Mapping[str, Any]) -> EpisodeEnd:
-        truncated = bool(info.get("TimeLimit.truncated", False))
-        terminated = bool(info.get("terminated", not truncated))
-        final, last = info.get("terminal_observation"), self._last_final.get(i)
-        self._last_final[i] = final
-        # A vectorized environment has reset the single one already: in a buffer that is used again
-        # stands the first observation of the next episode.
-        reused = "terminated" not in info and _share_memory(final, last)
-        lost = final is None or reused
-        return EpisodeEnd(terminated, truncated, None if lost else copy_observations(final))
+def copy_outcome(observations: Any, rewards: Any, dones: Any, infos: Any) -> Outcome:
+    """Copy what a step returned; to be called before anyone else sees it."""
+    dones = np.array(dones, dtype=np.bool_)
+    return Outcome(
+        copy_observations(observations),
+        np.array(rewards, dtype=np.float64),
+        dones,
+        {int(i): _read_end(infos[i]) for i in np.flatnonzero(dones)},
+    )
 
 
-def _share_memory(one: Any, other: Any) -> bool:
-    if isinstance(one, Mapping) and isinstance(other, Mapping):
-        return any(_share_memory(one[key], other.get(key)) for key in one)
-    both = isinstance(one, np.ndarray) and isinstance(other, np.ndarray)
-    return both and bool(np.may_share_memory(one, other))
+def _read_end(info: Mapping[str, Any]) -> EpisodeEnd:
+    truncated = bool(info.get("TimeLimit.truncated", False))
+    terminated = bool(info.get("terminated", not truncated))
+    final = info.get("terminal_observation")
+    return EpisodeEnd(terminated, truncated, None if final is None else copy_observations(final))

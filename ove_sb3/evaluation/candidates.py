@@ -27,10 +27,6 @@ class Candidate(Protocol):
     def label(self) -> str:
         """Display name."""
 
-    @property
-    def provenance(self) -> Provenance:
-        """Logs that it was trained on or selected by, as far as known."""
-
     def score(self, chunk: Trajectories, first_step: int) -> StepScores:
         """Scores of every step of the chunk, which begins at `first_step` of the log."""
 
@@ -42,7 +38,6 @@ class KnownLogProbs:
     log_probs: FloatArray
     first_step: int = 0
     label: str = "the candidate"
-    provenance: Provenance = Provenance()
 
     def part(self, first: int, last: int) -> KnownLogProbs:
         """The entries of the steps from `first` to `last`."""
@@ -59,7 +54,6 @@ class LoggedBehavior:
     """The behavior itself: all ratios are 1."""
 
     label: str = "the behavior"
-    provenance: Provenance = Provenance()
 
     def score(self, chunk: Trajectories, first_step: int) -> StepScores:
         """Log-ratios of 0."""
@@ -75,12 +69,6 @@ class PolicyCandidate:
     deterministic: bool
     label: str
     name: str = "candidate"
-
-    @property
-    def provenance(self) -> Provenance:
-        """Logs that the model was trained on or selected by."""
-        known: Provenance = self.policy.provenance()
-        return known
 
     def score(self, chunk: Trajectories, first_step: int) -> StepScores:
         """Log-ratios from one forward pass over the chunk, in batches.
@@ -104,6 +92,14 @@ class PolicyCandidate:
             ) from error
         finally:
             torch.set_num_threads(n_threads)
+
+
+def provenance_of(candidate: Candidate) -> Provenance:
+    """Logs that a candidate was trained on or selected by; unknown for arrays."""
+    if not isinstance(candidate, PolicyCandidate):
+        return Provenance()
+    known: Provenance = candidate.policy.provenance()
+    return known
 
 
 def as_candidate(

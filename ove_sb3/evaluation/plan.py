@@ -45,6 +45,8 @@ class Plan:
         Fraction of the episodes that may have begun without being logged.
     reward : str or None
         Kept column that is evaluated in place of the reward.
+    selection_counted : bool
+        The error budget accounts for all evaluations by which the candidate was selected.
     """
 
     assumptions: Assumptions
@@ -56,6 +58,7 @@ class Plan:
     seed: int
     incomplete_fraction: float
     reward: str | None = None
+    selection_counted: bool = False
 
     @property
     def subject(self) -> str:
@@ -101,7 +104,8 @@ class Plan:
         evidence = replace(
             evidence,
             candidate_depends_on_log=evidence.candidate_depends_on_log or trained,
-            candidate_selected_on_log=provenance.was_selected_by(metadata.log_ids),
+            candidate_selected_on_log=not self.selection_counted
+            and provenance.was_selected_by(metadata.log_ids),
         )
         return replace(self, assumptions=replace(self.assumptions, evidence=evidence))
 
@@ -146,6 +150,7 @@ def make_plan(
     n_candidates: int = 1,
     evaluation: int | None = None,
     reward: str | None = None,
+    selection_counted: bool = False,
 ) -> Plan:
     """Check the options, and fill in what the log knows.
 
@@ -191,6 +196,7 @@ def make_plan(
         seed=_seed(rng),
         incomplete_fraction=fraction,
         reward=reward,
+        selection_counted=selection_counted,
     )
 
 
