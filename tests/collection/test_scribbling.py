@@ -112,9 +112,9 @@ class VecScribbling(VecEnvWrapper):
         self.ink.show(*outcome)
         return outcome
 
-    def env_method(self, name: str, *args: Any, **kwargs: Any) -> Any:
-        results = self.venv.env_method(name, *args, **kwargs)
-        if name == "action_masks":
+    def env_method(self, method_name: str, *args: Any, indices: Any = None, **kwargs: Any) -> Any:
+        results = self.venv.env_method(method_name, *args, indices=indices, **kwargs)
+        if method_name == "action_masks":
             results = [np.array(mask) for mask in results]
             self.ink.show(results)
         return results
