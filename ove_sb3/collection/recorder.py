@@ -72,6 +72,8 @@ class Recorder:
 
     def add(self, step: Step, outcome: Outcome) -> None:
         """Add one step with its outcome."""
+        if outcome.signals:
+            step = step._replace(columns={**step.columns, **outcome.signals})
         self._steps.append((step, outcome.rewards))
         if not outcome.ends:
             return
@@ -108,6 +110,10 @@ class Recorder:
             overlaps=np.array([self.n_episodes - self._ended_before[i]])
             if self.n_envs > 1
             else None,
+            columns={
+                name: np.stack([step.columns[name][i] for step, _ in steps])
+                for name in first.columns
+            },
             metadata=self._current_metadata(),
         )
         self.n_episodes += 1

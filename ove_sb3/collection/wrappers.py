@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from os import PathLike
 from typing import Any, SupportsFloat
 
@@ -65,6 +66,8 @@ class VecLogActionProbability(_LogAccess, VecEnvWrapper):
         these and the episodes in progress.
     reward_range : (float, float), optional
         Smallest and largest reward of the environment, stored in the metadata.
+    columns : sequence of str
+        Numbers in every info of the environment, such as a cost, to log beside the reward.
 
     Notes
     -----
@@ -96,12 +99,13 @@ class VecLogActionProbability(_LogAccess, VecEnvWrapper):
         *,
         flush_every: int = 64,
         reward_range: tuple[float, float] | None = None,
+        columns: Sequence[str] = (),
     ) -> None:
         super().__init__(venv)
         original, self._normalizer = split_normalizer(venv)
         metadata = metadata_of(original, reward_range=reward_range)
         recorder = Recorder(venv.num_envs, metadata, path, flush_every)
-        self._logger = StepLogger(original, recorder)
+        self._logger = StepLogger(original, recorder, columns)
         self._masks: NDArray[np.bool_] | None = None
         if model is not None:
             self.set_model(model)
@@ -183,6 +187,8 @@ class LogActionProbability(
         these and the episode in progress.
     reward_range : (float, float), optional
         Smallest and largest reward of the environment, stored in the metadata.
+    columns : sequence of str
+        Numbers in every info of the environment, such as a cost, to log beside the reward.
 
     Notes
     -----
@@ -213,6 +219,7 @@ class LogActionProbability(
         *,
         flush_every: int = 64,
         reward_range: tuple[float, float] | None = None,
+        columns: Sequence[str] = (),
     ) -> None:
         gym.utils.RecordConstructorArgs.__init__(
             self,
@@ -221,10 +228,11 @@ class LogActionProbability(
             path=path,
             flush_every=flush_every,
             reward_range=reward_range,
+            columns=columns,
         )
         gym.Wrapper.__init__(self, env)
         metadata = metadata_of_env(env, reward_range=reward_range)
-        self._logger = StepLogger(env, Recorder(1, metadata, path, flush_every))
+        self._logger = StepLogger(env, Recorder(1, metadata, path, flush_every), columns)
         if model is not None:
             self.set_model(model)
 

@@ -23,6 +23,9 @@ from ove_sb3.errors import InvalidInputError
 
 from .distribution import ActionDistribution, Mixture, Rng, draw_choices
 
+COMPONENT_LOG_PROBS = "component_log_probs"
+"""Logged column: log-probability of every action under every component, (n_steps, K)."""
+
 
 @dataclass(frozen=True)
 class EpisodeState:
@@ -77,6 +80,7 @@ class EpisodeMixture(Mixture):
         super().__init__(components, joint - logsumexp(joint, axis=1, keepdims=True))
         self._prior, self._before = log_weights, before
         self._chosen = before.chosen
+        self._drawn: NDArray[Any] | None = None
 
     @override
     def sample(self, rng: Rng = None) -> NDArray[Any]:
@@ -87,24 +91,26 @@ class EpisodeMixture(Mixture):
         draws = np.stack([component.sample(rng) for component in self.components])
         actions = np.asarray(draws[self._chosen, np.arange(len(self))])
         self._remember(actions)
+        self._drawn = actions
         return actions
 
     @override
     def log_prob(self, actions: ArrayLike) -> FloatArray:
         """Log-probability given the earlier actions; the state then includes these."""
         joint = self._prior + self._before.log_likelihoods
-        after = joint + self._remember(actions)
+        if actions is not self._drawn:
+            self._remember(actions)
+        after = joint + self.columns[COMPONENT_LOG_PROBS]
         return np.asarray(logsumexp(after, axis=1) - logsumexp(joint, axis=1))
 
-    def _remember(self, actions: ArrayLike) -> FloatArray:
+    def _remember(self, actions: ArrayLike) -> None:
         log_probs = component_log_probs(self.components, actions)
-        self.component_log_probs = log_probs
+        self.columns = {COMPONENT_LOG_PROBS: log_probs}
         self.state = EpisodeState(
             self._before.log_likelihoods + log_probs,
             self._chosen,
             tuple(component.state for component in self.components),
         )
-        return log_probs
 
 
 class UnrolledEpisodeMixture(Mixture):
@@ -138,9 +144,7 @@ class UnrolledEpisodeMixture(Mixture):
         return episode_log_probs(log_probs, self._prior, self._lengths)
 
 
-def component_log_probs(
-    components: Sequence[ActionDistribution], actions: ArrayLike
-) -> FloatArray:
+def component_log_probs(components: Sequence[ActionDistribution], actions: ArrayLike) -> FloatArray:
     """Log-probability of every action under every component, (n, K)."""
     return np.stack([component.log_prob(actions) for component in components], axis=1)
 
