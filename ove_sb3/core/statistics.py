@@ -26,6 +26,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 import numpy as np
 
@@ -43,6 +44,7 @@ from ove_sb3._validation import (
 from ove_sb3.errors import PLACE, InvalidInputError, WeightOverflowError
 
 from ._kernel import LARGEST_LOG_WEIGHT, accumulate
+from .repetition import n_repeated
 
 _STEPS_PER_TASK = 1 << 18
 _MOST_TASKS = 64
@@ -229,6 +231,11 @@ class TrajectoryStatistics:
         width = self.reward_max - self.reward_min
         return 0.0 < width < _FAR * max(abs(self.reward_min), abs(self.reward_max))
 
+    @cached_property
+    def n_repeated(self) -> int:
+        """Number of trajectories that repeat others, beyond chance."""
+        return n_repeated(self.weights, self.returns, self.pdis, self.cdis)
+
     def __len__(self) -> int:
         return self.n_trajectories
 
@@ -255,6 +262,8 @@ class TrajectoryStatistics:
         """Join the statistics of several shards, in order."""
         if not parts:
             raise InvalidInputError("`parts` must hold at least one TrajectoryStatistics, got 0.")
+        for part in parts:
+            check_statistics(part, "parts")
         first = parts[0]
         for part in parts:
             if (part.gamma, part.horizon) != (first.gamma, first.horizon):
@@ -287,6 +296,17 @@ class TrajectoryStatistics:
             end_sums=_join_sums([part.end_sums for part in parts], (3, longest + 1)),
             overlaps=_join_overlaps(parts),
         )
+
+
+def check_statistics(stats: object, name: str = "stats") -> TrajectoryStatistics:
+    """Return `stats` if it is what `trajectory_statistics` makes."""
+    if not isinstance(stats, TrajectoryStatistics):
+        raise InvalidInputError(
+            f"`{name}` must be TrajectoryStatistics, got {type(stats).__name__}. Pass what "
+            "trajectory_statistics(log_ratios, rewards, lengths, gamma=...) returns; for a log and "
+            "a candidate use evaluate(data, candidate, ...)."
+        )
+    return stats
 
 
 def _join_sums(parts: Sequence[FloatArray | None], shape: tuple[int, int]) -> FloatArray | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from os import PathLike
 from pathlib import Path
@@ -14,23 +14,28 @@ from numpy.typing import ArrayLike, NDArray
 from ove_sb3._validation import (
     FloatArray,
     IntArray,
+    as_array,
     as_counts,
+    as_flags,
     as_float_vector,
     as_generator,
+    as_lengths,
     bad_step,
     check_real,
+    check_same_size,
 )
 from ove_sb3.errors import PLACE, InvalidInputError
 
 from .columns import from_columns, to_columns
+from .log_ids import content_log_id, digest_of, split_log_ids
 from .metadata import Metadata, merge, merge_dicts
-from .table import step_frame
+from .table import read_steps, step_frame
 
 if TYPE_CHECKING:
     import pandas as pd
-    import pyarrow as pa
 
     from ove_sb3.store.directory import Contents
+    from ove_sb3.store.writer import Batch
 
 Observations = NDArray[Any] | dict[str, NDArray[Any]]
 DISCRETE_KINDS = ("Discrete", "MultiDiscrete", "MultiBinary")
@@ -62,6 +67,8 @@ class Trajectories:
     overlaps : ndarray of int64, (n,), or None
         In a log of several environments: how many other episodes ended while each was under way;
         None if episodes followed one another.
+    columns : dict of str to ndarray, (n_steps, ...)
+        Further values per step, such as the candidate's propensity or a cost.
     metadata : Metadata
     """
 
@@ -75,21 +82,25 @@ class Trajectories:
     action_masks: NDArray[np.bool_] | None = None
     final_observations: Observations | None = None
     overlaps: IntArray | None = None
+    columns: Mapping[str, NDArray[Any]] = field(default_factory=dict)
     metadata: Metadata = field(default_factory=Metadata)
 
     def __post_init__(self) -> None:
         put = object.__setattr__
+        if not isinstance(self.metadata, Metadata):
+            raise InvalidInputError(f"`metadata` must be Metadata, got {self.metadata!r}.")
         put(self, "log_probs", as_float_vector(self.log_probs, "log_probs"))
         put(self, "rewards", as_float_vector(self.rewards, "rewards"))
+        check_same_size(self.log_probs, self.rewards, ("log_probs", "rewards"))
         n_steps = self.rewards.size
-        put(self, "lengths", _check_lengths(self.lengths, n_steps))
+        put(self, "lengths", as_lengths(self.lengths, n_steps, fewest=0))
         for name in ("observations", "actions"):
             put(self, name, _check_rows(getattr(self, name), name, n_steps, "logged step"))
         for name in ("terminated", "truncated"):
-            flags = np.asarray(getattr(self, name), dtype=np.bool_)
+            flags = _check_vector(as_flags(getattr(self, name), name), name)
             put(self, name, _check_rows(flags, name, self.lengths.size, "episode"))
         if self.action_masks is not None:
-            masks = np.asarray(self.action_masks, dtype=np.bool_)
+            masks = as_flags(self.action_masks, "action_masks")
             put(self, "action_masks", _check_rows(masks, "action_masks", n_steps, "logged step"))
         if self.final_observations is not None:
             name = "final_observations"
@@ -97,9 +108,18 @@ class Trajectories:
             put(self, name, rows)
         if self.overlaps is not None:
             put(self, "overlaps", as_counts(self.overlaps, "overlaps", self.lengths.size))
+        put(self, "columns", _check_columns(self.columns, n_steps))
         self._check_values()
         for name in _ARRAYS:
             put(self, name, _map(_read_only, getattr(self, name)))
+        if not self.metadata.log_ids and self.n_steps:
+            log_id = content_log_id(*self._identifying)
+            put(self, "metadata", replace(self.metadata, log_ids=(log_id,)))
+
+    @property
+    def _identifying(self) -> tuple[NDArray[Any], ...]:
+        """Arrays that tell these episodes from others."""
+        return self.log_probs, self.rewards, self.lengths, self.actions
 
     def _check_values(self) -> None:
         kind = (self.metadata.action_space or {}).get("type")
@@ -147,6 +167,7 @@ class Trajectories:
         action_masks: ArrayLike | None = None,
         final_observations: Observations | None = None,
         overlaps: ArrayLike | None = None,
+        columns: Mapping[str, ArrayLike] | None = None,
         metadata: Metadata | Mapping[str, Any] | None = None,
     ) -> Trajectories:
         """Trajectories from flat arrays of any origin.
@@ -154,32 +175,114 @@ class Trajectories:
         Parameters are the attributes of the class. Without `terminated` and `truncated`, all
         episodes count as terminated. `metadata` may be a dict with the entries of `Metadata`.
         """
-        episode_lengths = np.asarray(lengths)
-        if truncated is None:
-            ended = np.ones(episode_lengths.shape, dtype=np.bool_)
-            cut = np.zeros_like(ended) if terminated is None else ~np.asarray(terminated, np.bool_)
-        else:
-            cut = np.asarray(truncated, dtype=np.bool_)
+        ended = None if terminated is None else as_flags(terminated, "terminated")
+        cut = None if truncated is None else as_flags(truncated, "truncated")
+        if cut is None:
+            cut = (
+                np.zeros(as_array(lengths, "lengths").shape, np.bool_) if ended is None else ~ended
+            )
+        if ended is None:
             ended = ~cut
-        if terminated is not None:
-            ended = np.asarray(terminated, dtype=np.bool_)
         if metadata is None:
             metadata = Metadata()
         elif not isinstance(metadata, Metadata):
             metadata = Metadata.from_dict(metadata)
         return cls(
             observations=observations,
-            actions=np.asarray(actions),
-            log_probs=np.asarray(log_probs),
-            rewards=np.asarray(rewards),
-            lengths=episode_lengths,
+            actions=actions,  # type: ignore[arg-type]
+            log_probs=log_probs,  # type: ignore[arg-type]
+            rewards=rewards,  # type: ignore[arg-type]
+            lengths=lengths,  # type: ignore[arg-type]
             terminated=ended,
             truncated=cut,
-            action_masks=None if action_masks is None else np.asarray(action_masks),
+            action_masks=action_masks,  # type: ignore[arg-type]
             final_observations=final_observations,
-            overlaps=None if overlaps is None else np.asarray(overlaps),
+            overlaps=overlaps,  # type: ignore[arg-type]
+            columns={} if columns is None else columns,  # type: ignore[arg-type]
             metadata=metadata,
         )
+
+    @classmethod
+    def from_table(
+        cls,
+        table: Any,
+        *,
+        episode: str = "episode_id",
+        step: str | None = "step",
+        propensity: str = "p_old",
+        reward: str = "reward",
+        action: str | Sequence[str] | None = None,
+        observations: Sequence[str] = (),
+        density: bool = False,
+        keep: Sequence[str] = (),
+        metadata: Metadata | Mapping[str, Any] | None = None,
+    ) -> Trajectories:
+        """Trajectories from a table with one row per step.
+
+        Parameters
+        ----------
+        table : DataFrame, Arrow table or path
+            A path names a ``.csv``, ``.parquet`` or ``.feather`` file.
+        episode : str
+            Column that names the episode of every row: numbers or strings.
+        step : str or None
+            Column that numbers the steps of an episode from 0, or from 1. Rows may then stand in
+            any order. None: the rows of an episode follow one another in the order of its steps.
+        propensity : str
+            Column with the probability of the logged action under the behavior, in (0, 1].
+        reward : str
+        action : str or sequence of str, optional
+            Column of the action, or columns of its components. Policies need it, given
+            propensities of a candidate do not.
+        observations : sequence of str
+            Columns of the observation, in the order in which a policy expects them.
+        density : bool
+            The propensity is the probability density of a continuous action and may exceed 1.
+        keep : sequence of str
+            Numeric columns to keep as they are, see `columns`.
+        metadata : Metadata or dict, optional
+            By default those that `to_table` left in the ``attrs`` of a DataFrame.
+
+        Returns
+        -------
+        Trajectories
+            Episodes in the order of their names. All count as complete.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import pandas as pd
+        >>> import ove_sb3 as ove
+        >>> table = pd.DataFrame(
+        ...     {
+        ...         "user": ["ann", "bob", "ann"],
+        ...         "visit": [0, 0, 1],
+        ...         "p_old": [0.5, 0.25, 0.5],
+        ...         "p_new": [0.9, 0.1, 0.9],
+        ...         "clicked": [0, 1, 1],
+        ...     }
+        ... )
+        >>> data = ove.Trajectories.from_table(
+        ...     table, episode="user", step="visit", reward="clicked", keep=["p_new"]
+        ... )
+        >>> data.lengths, data.rewards, data.columns["p_new"]
+        (array([2, 1]), array([0., 1., 1.]), array([0.9, 0.9, 0.1]))
+        """
+        fields = read_steps(
+            table,
+            episode=episode,
+            step=step,
+            propensity=propensity,
+            reward=reward,
+            action=action,
+            observations=observations,
+            density=density,
+            keep=keep,
+        )
+        stored = getattr(table, "attrs", {}).get("metadata")
+        if metadata is None and stored is not None:
+            metadata = Metadata.from_stored(stored)
+        return cls.from_arrays(**fields, metadata=metadata)
 
     @property
     def n_trajectories(self) -> int:
@@ -195,6 +298,16 @@ class Trajectories:
     def starts(self) -> IntArray:
         """Index of every episode's first step."""
         return np.cumsum(self.lengths) - self.lengths
+
+    def signal(self, name: str) -> FloatArray:
+        """Kept column `name` as one number per step, (n_steps,), to be evaluated like a reward."""
+        if name not in self.columns:
+            known = ", ".join(map(repr, self.columns)) or "none"
+            raise InvalidInputError(
+                f"`reward` must be a kept column, got {name!r}, but the log has {known}. Log it: "
+                f"collect(..., columns=[{name!r}]), or keep it: from_table(..., keep=[{name!r}])."
+            )
+        return as_float_vector(self.columns[name], name)
 
     def returns(self, gamma: float = 1.0) -> FloatArray:
         """Discounted return of every episode, (n,)."""
@@ -213,11 +326,16 @@ class Trajectories:
         episodes = np.arange(len(self))
         try:
             chosen = np.atleast_1d(episodes[index if isinstance(index, slice) else np.array(index)])
-        except IndexError as error:
+        except (IndexError, ValueError, TypeError) as error:
             message = f"`index` must name some of the {len(self)} episodes, got {index!r}."
             if isinstance(index, (int, np.integer)):
                 raise IndexError(message) from error
             raise InvalidInputError(message) from error
+        if self.metadata.adaptive and (np.diff(chosen) <= 0).any():
+            raise InvalidInputError(
+                "`index` must keep the order of logging, because the behavior of this log learned, "
+                f"got {index!r}. Sort the indices, and name none of them twice."
+            )
         lengths = self.lengths[chosen]
         # Step k of the selection comes from step k + shift, with one shift per episode.
         shift = self.starts[chosen] - (np.cumsum(lengths) - lengths)
@@ -227,8 +345,8 @@ class Trajectories:
             steps = slice(int(self.starts[chosen[0]]), int(self.starts[chosen[0]] + lengths.sum()))
         else:
             steps = np.arange(int(lengths.sum())) + np.repeat(shift, lengths)
-        by_step = ("observations", "actions", "log_probs", "rewards", "action_masks")
-        by_episode = ("lengths", "terminated", "truncated", "final_observations", "overlaps")
+        by_step = ("observations", "actions", "log_probs", "rewards", "action_masks", "columns")
+        by_episode = ("lengths", "terminated", "truncated", "final_observations", *EPISODE_COUNTS)
         rows: dict[str, Any] = dict.fromkeys(by_step, steps) | dict.fromkeys(by_episode, chosen)
         picked = {
             name: _map(lambda array, at=at: array[at], getattr(self, name))  # type: ignore[misc]
@@ -241,28 +359,29 @@ class Trajectories:
     ) -> tuple[Trajectories, Trajectories]:
         """Two disjoint parts, the first with `fraction` of the episodes, rounded.
 
-        In the order of logging, or in an order shuffled by `rng` if that is given.
+        In the order of logging, or in an order shuffled by `rng` if that is given. A model that
+        was trained on one part, or selected by it, can be evaluated on the other with a guarantee.
         """
         fraction = check_real(fraction, "fraction", 0.0, 1.0)
         order = np.arange(len(self))
         if rng is not None:
             order = as_generator(rng).permutation(order)
         cut = round(fraction * len(self))
-        return self[np.sort(order[:cut])], self[np.sort(order[cut:])]
+        chosen = np.sort(order[:cut]), np.sort(order[cut:])
+        name = f"{fraction:g}-{digest_of(*self._identifying, chosen[0])}"
+        log_ids = split_log_ids(self.metadata.log_ids, name)
+        first, second = (
+            replace(self[episodes], metadata=replace(self.metadata, log_ids=ids))
+            for episodes, ids in zip(chosen, log_ids, strict=True)
+        )
+        return first, second
 
     @classmethod
     def concat(cls, parts: Sequence[Trajectories]) -> Trajectories:
         """Join several logs of one environment, in order."""
-        if not parts:
-            raise InvalidInputError("`parts` must hold at least one Trajectories, got 0.")
-        for name in ("action_masks", "final_observations"):
-            if len({getattr(part, name) is None for part in parts}) == 2:
-                if name == "action_masks":
-                    raise InvalidInputError(
-                        "`parts` must all have action masks or all have none. Masks decide the "
-                        "probability of an action: log them in every part."
-                    )
-                parts = [replace(part, final_observations=None) for part in parts]
+        parts = _check_parts(parts)
+        if len({part.final_observations is None for part in parts}) == 2:
+            parts = [replace(part, final_observations=None) for part in parts]
         if len({part.overlaps is None for part in parts}) == 2:
             parts = [
                 replace(part, overlaps=np.zeros(len(part), np.int64))
@@ -270,11 +389,17 @@ class Trajectories:
                 else part
                 for part in parts
             ]
+        if len({frozenset(part.columns) for part in parts}) > 1:
+            raise InvalidInputError(
+                "`parts` must have the same columns, got "
+                f"{' and '.join(str(sorted(part.columns)) for part in parts)}. Keep the same "
+                "columns in every part."
+            )
         joined = {name: _concatenate([getattr(part, name) for part in parts]) for name in _ARRAYS}
         return cls(**joined, metadata=merge([part.metadata for part in parts]))
 
-    def to_batch(self) -> pa.RecordBatch:
-        """All steps as Arrow columns; there must be at least one episode."""
+    def to_batch(self) -> Batch:
+        """All steps as Arrow columns, and their schema; there must be at least one episode."""
         from ove_sb3.store.columns import to_batch
 
         return to_batch(*to_columns({name: getattr(self, name) for name in _ARRAYS}))
@@ -291,23 +416,24 @@ class Trajectories:
     @classmethod
     def load(cls, path: str | PathLike[str]) -> Trajectories:
         """Read a directory written by `save` or by a logging wrapper, even one that was killed."""
-        from ove_sb3.store.directory import list_sources
+        from ove_sb3.store.directory import load_all
+        from ove_sb3.store.location import Location
 
-        return cls.from_contents(list_sources(Path(path).absolute()))
+        contents, columns = load_all(Location(Path(path).absolute()))
+        return cls.from_contents(contents, columns)
 
     @classmethod
-    def from_contents(cls, contents: Contents) -> Trajectories:
-        """All episodes of an opened directory, in memory."""
-        from ove_sb3.store.directory import read_all
-
-        metadata = Metadata.from_dict(merge_dicts(contents.headers))
-        return cls(**from_columns(read_all(contents.sources)), metadata=metadata)
+    def from_contents(cls, contents: Contents, columns: Mapping[str, NDArray[Any]]) -> Trajectories:
+        """All episodes of an opened directory, from their columns."""
+        metadata = Metadata.from_stored(merge_dicts(contents.headers))
+        return cls(**from_columns(columns), metadata=metadata)
 
     def to_pandas(self) -> pd.DataFrame:
         """One row per step, indexed by episode and step.
 
         Vectors are spread over columns ``observation_0``, ``observation_1``, ...; arrays of more
-        dimensions are flattened first.
+        dimensions are flattened first. Numbers per episode are repeated at every step. Final
+        observations are left out. The metadata are in ``frame.attrs["metadata"]``.
         """
         columns, _ = to_columns({name: getattr(self, name) for name in _ARRAYS})
         del columns["done"]
@@ -315,9 +441,43 @@ class Trajectories:
         last[np.cumsum(self.lengths) - 1] = True
         for name in ("terminated", "truncated"):
             columns[name] = last & np.repeat(getattr(self, name), self.lengths)
-        if "action_mask" in columns:
-            columns["action_mask"] = columns.pop("action_mask")
-        return step_frame(columns, self.lengths)
+        for name in EPISODE_COUNTS:
+            if (counts := getattr(self, name)) is not None:
+                columns[name] = np.repeat(counts, self.lengths)
+        frame = step_frame(columns, self.lengths)
+        frame.attrs["metadata"] = self.metadata.to_dict()
+        return frame
+
+    def to_table(self) -> pd.DataFrame:
+        """One row per step, in the columns that `from_table` takes by default.
+
+        ``episode_id``, ``step``, ``p_old``, ``reward``, ``action`` and ``observation`` (with a
+        number for every component), and the kept columns under their names. The metadata are in
+        ``frame.attrs["metadata"]``, where `from_table` finds them. Formats without such
+        attributes, like CSV, lose them: pass them to `from_table` then.
+        """
+        if self.metadata.adaptive and self.overlaps is not None:
+            raise InvalidInputError(
+                "`data` must not be a log of several environments whose behavior learned to become "
+                "a table, which cannot hold `overlaps`. Use save or to_minari."
+            )
+        observations = self.observations if isinstance(self.observations, dict) else {}
+        columns: dict[str, NDArray[Any]] = {
+            "p_old": np.exp(self.log_probs),
+            "reward": self.rewards,
+            "action": self.actions,
+        }
+        if not observations:
+            columns["observation"] = self.observations  # type: ignore[assignment]
+        columns |= {f"observation_{key}": array for key, array in observations.items()}
+        if (taken := sorted(set(columns) & set(self.columns))) != []:
+            raise InvalidInputError(
+                f"`columns` must not hold {taken[0]!r}, a name that the table needs. Rename it."
+            )
+        frame = step_frame(columns | dict(self.columns), self.lengths)
+        frame = frame.rename_axis(["episode_id", "step"]).reset_index()
+        frame.attrs["metadata"] = self.metadata.to_dict()
+        return frame
 
     def __repr__(self) -> str:
         env = f" of {self.metadata.env_id}" if self.metadata.env_id else ""
@@ -331,6 +491,9 @@ class Trajectories:
         )
 
 
+EPISODE_COUNTS = ("overlaps",)
+"""Fields that hold a number per episode, which only some logs have."""
+
 _ARRAYS = (
     "observations",
     "actions",
@@ -341,7 +504,8 @@ _ARRAYS = (
     "truncated",
     "action_masks",
     "final_observations",
-    "overlaps",
+    *EPISODE_COUNTS,
+    "columns",
 )
 
 
@@ -360,6 +524,43 @@ def _read_only(array: NDArray[Any]) -> NDArray[Any]:
     return view
 
 
+def _check_parts(parts: object) -> list[Trajectories]:
+    """The logs to be joined; those of different environments are refused."""
+    if isinstance(parts, Trajectories) or not isinstance(parts, Iterable):
+        raise InvalidInputError(
+            f"`parts` must be a sequence of Trajectories, got {type(parts).__name__}."
+        )
+    found = list(parts)
+    if not found:
+        raise InvalidInputError("`parts` must hold at least one Trajectories, got 0.")
+    for part in found:
+        if not isinstance(part, Trajectories):
+            raise InvalidInputError(
+                f"`parts` must hold Trajectories only, got {type(part).__name__}."
+            )
+    if len({part.action_masks is None for part in found}) == 2:
+        raise InvalidInputError(
+            "`parts` must all have action masks or all have none. Masks decide the probability of "
+            "an action: log them in every part."
+        )
+    for name in ("observations", "actions", "action_masks"):
+        shapes = [_step_shape(getattr(part, name)) for part in found]
+        for shape in shapes:
+            if shape != shapes[0]:
+                raise InvalidInputError(
+                    f"`parts` must have {name.replace('_', ' ')} of one shape, got {shapes[0]} and "
+                    f"{shape}. Only logs of one environment can be joined."
+                )
+    return found
+
+
+def _step_shape(rows: Any) -> Any:
+    """Shape of one row, of an array or of every array of a dict."""
+    if isinstance(rows, dict):
+        return {name: array.shape[1:] for name, array in rows.items()}
+    return None if rows is None else rows.shape[1:]
+
+
 def _concatenate(parts: list[Any]) -> Any:
     if parts[0] is None:
         return None
@@ -368,26 +569,23 @@ def _concatenate(parts: list[Any]) -> Any:
     return np.concatenate(parts)
 
 
-def _check_lengths(values: object, n_steps: int) -> IntArray:
-    lengths = np.asarray(values)
-    if lengths.ndim != 1 or (lengths.size and lengths.dtype.kind not in "iu"):
+def _check_vector(flags: NDArray[np.bool_], name: str) -> NDArray[np.bool_]:
+    if flags.ndim != 1:
         raise InvalidInputError(
-            f"`lengths` must be a 1-d array of integers, got {lengths.dtype} of shape "
-            f"{lengths.shape}. Pass the number of steps of every episode."
+            f"`{name}` must be 1-dimensional, one entry per episode, got shape {flags.shape}."
         )
-    lengths = np.ascontiguousarray(lengths, dtype=np.int64)
-    if (short := np.flatnonzero(lengths < 1)).size:
+    return flags
+
+
+def _check_columns(columns: object, n_steps: int) -> dict[str, NDArray[Any]]:
+    if not isinstance(columns, Mapping) or not all(isinstance(name, str) for name in columns):
         raise InvalidInputError(
-            f"`lengths` must be at least 1, got {lengths[short[0]]} at {PLACE}. Drop empty "
-            "episodes.",
-            episode=int(short[0]),
+            f"`columns` must be a mapping of names to arrays, got {type(columns).__name__}."
         )
-    if int(lengths.sum()) != n_steps:
-        raise InvalidInputError(
-            f"`lengths` must add up to the number of logged steps, {n_steps}, got "
-            f"{int(lengths.sum())}. Pass flat arrays over all steps."
-        )
-    return lengths
+    return {
+        name: _check_rows(rows, f"columns[{name!r}]", n_steps, "logged step")
+        for name, rows in columns.items()
+    }
 
 
 def _check_rows(rows: Any, name: str, n: int, unit: str) -> Any:
@@ -395,7 +593,7 @@ def _check_rows(rows: Any, name: str, n: int, unit: str) -> Any:
         if not rows:
             raise InvalidInputError(f"`{name}` must not be an empty dict.")
         return {key: _check_rows(rows[key], f"{name}[{key!r}]", n, unit) for key in rows}
-    array = np.asarray(rows)
+    array = as_array(rows, name)
     if array.dtype.kind not in "biuf":
         raise InvalidInputError(
             f"`{name}` must hold numbers, got dtype {array.dtype}. Encode it as numbers first."
