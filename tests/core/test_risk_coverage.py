@@ -11,9 +11,9 @@ from scipy.stats import binom
 
 import ove_sb3 as ove
 from ove_sb3._validation import FloatArray
+from tests.problems.risk import Outcomes, problems, truth
 
 from . import test_overlaps as concurrent
-from .risk_problems import Outcomes, problems, truth
 
 PROBLEMS = problems()
 LEVELS = (0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99)

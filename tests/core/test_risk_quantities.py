@@ -13,9 +13,8 @@ from ove_sb3.core.estimators.per_decision import per_decision
 from ove_sb3.core.estimators.weighted_distribution import WeightedDistribution
 from ove_sb3.core.quantities import as_quantity
 from ove_sb3.core.statistics import Steps, StepScores
-
-from .reference import TinyProcess
-from .risk_problems import Outcomes, one_step, problems, truth
+from tests.problems.risk import Outcomes, one_step, problems, truth
+from tests.problems.tiny import TinyProcess
 
 PROBLEMS = problems()
 LEVELS = (0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 0.95, 0.99)

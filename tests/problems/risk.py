@@ -9,8 +9,7 @@ from fractions import Fraction
 import numpy as np
 
 import ove_sb3 as ove
-
-from .reference import TinyProcess
+from tests.problems.tiny import TinyProcess
 
 
 @dataclass(frozen=True)
