@@ -70,7 +70,7 @@ def test_returns_that_differ_by_rounding_are_equal() -> None:
 
 @pytest.mark.parametrize("estimator", ["is", "pdis"])
 def test_unbiased_probabilities_have_the_exact_expectation(estimator: str) -> None:
-    process = TinyProcess()
+    process = TinyProcess.of()
     distribution = PROBLEMS["tiny"].distribution
     for x in (-3.0, -2.0, -1.0, 0.0, 1.0, 2.5):
         quantity = ove.ProbabilityBelow(x)
@@ -86,7 +86,7 @@ def test_unbiased_probabilities_have_the_exact_expectation(estimator: str) -> No
 
 @pytest.mark.parametrize("m", [-2.0, 0.3, 4.0])
 def test_the_per_decision_form_of_a_hinge_is_unbiased(m: float) -> None:
-    process = TinyProcess()
+    process = TinyProcess.of()
     every = process.trajectories()
     lengths = np.array([rewards.size for _, _, rewards in every])
     steps = Steps(
@@ -94,8 +94,8 @@ def test_the_per_decision_form_of_a_hinge_is_unbiased(m: float) -> None:
         np.concatenate([rewards for _, _, rewards in every]),
         np.concatenate([[0], np.cumsum(lengths)[:-1]]),
         lengths,
-        process.gamma,
-        process.horizon,
+        process.mdp.gamma,
+        process.mdp.horizon,
     )
     values = per_decision(steps, lambda S: np.maximum(m - S, 0.0))
     expectation = sum(p * v for (p, _, _), v in zip(every, values, strict=True))

@@ -9,7 +9,8 @@ from fractions import Fraction
 import numpy as np
 
 import ove_sb3 as ove
-from tests.problems.tiny import TinyProcess
+
+from .tiny import TinyProcess
 
 
 @dataclass(frozen=True)
@@ -121,7 +122,7 @@ def one_step(
 
 def tiny() -> Outcomes:
     """Several steps, rewards of both signs, early ends, zero weights."""
-    process = TinyProcess()
+    process = TinyProcess.of()
     every = process.trajectories()
     return Outcomes(
         "tiny",
@@ -129,8 +130,8 @@ def tiny() -> Outcomes:
         tuple(tuple(logs) for _, logs, _ in every),
         tuple(tuple(rewards) for _, _, rewards in every),
         (-2.0, 3.0),
-        process.horizon,
-        process.gamma,
+        process.mdp.horizon,
+        process.mdp.gamma,
     )
 
 
