@@ -133,7 +133,7 @@ def _run(
         if not deterministic:
             state = distribution.state  # that of Ornstein-Uhlenbeck noise is known after the draw
         step = copy_step(observations, actions, log_probs, masks, distribution.columns)
-        outcome = copy_outcome(*venv.step(actions), steps.signals)
+        outcome = copy_outcome(*venv.step(actions), signals=steps.signals)
         observations, start = outcome.observations, outcome.dones
         if ended := steps.add(step, outcome):
             bar.update(ended)
