@@ -8,7 +8,7 @@ import numpy as np
 
 from ove_sb3._validation import FloatArray
 from ove_sb3.core.assumptions import Limits
-from ove_sb3.core.betting.capital import Schedule, grid_around, last_rejected
+from ove_sb3.core.betting.capital import grid_around, last_rejected
 from ove_sb3.core.betting.forms import Form, per_decision_forms, reference_return
 from ove_sb3.core.betting.targets import Choices, bet_against
 from ove_sb3.core.concentration.inequalities import Inequality
@@ -57,7 +57,7 @@ register_quantity("mean", without_argument(Mean))
 
 def mean_lower(sample: Sample, level: float, *, sign: float = 1.0) -> float:
     """Lower confidence bound on the mean of ``sign * G`` at the given level."""
-    schedule = Schedule.plan(len(sample.stats), _BLOCKS, sample.overlaps)
+    schedule = sample.schedule(_BLOCKS)
     reference = reference_return(sample, schedule)
     forms = per_decision_forms(sample, reference, sign)
 
