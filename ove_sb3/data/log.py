@@ -236,7 +236,7 @@ class DiskLog:
         self.path = Path(path)
         self._contents = contents = list_sources(self.path.absolute())
         self._sources, self._columns = contents.sources, contents.columns
-        self.metadata = Metadata.from_dict(merge_dicts(contents.headers))
+        self.metadata = Metadata.from_stored(merge_dicts(contents.headers))
         self.n_steps = self._sources[-1].last
         self.block_steps = steps_per_block(contents.bytes_per_step)
         self.chunk_steps = _chunk_steps(chunk_steps, self.block_steps)
