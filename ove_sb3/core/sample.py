@@ -61,9 +61,7 @@ class Sample:
         return cls(stats, limits, order, stats.overlaps if adaptive else None)
 
     @classmethod
-    def of_all_begun(
-        cls, stats: TrajectoryStatistics, limits: Limits, *, adaptive: bool
-    ) -> Sample:
+    def of_all_begun(cls, stats: TrajectoryStatistics, limits: Limits, *, adaptive: bool) -> Sample:
         """Sample of all trajectories that were begun, those that never ended included.
 
         In the order of beginning if they followed one another, or if behavior and number of steps
@@ -75,7 +73,7 @@ class Sample:
         assert begins is not None
         by_beginning = logging.sequential or (logging.stopped_by_steps and not adaptive)
         overlaps = None
-        if by_beginning and bool(logging.known(begins).all()):
+        if by_beginning:
             order = logging.in_order_of_beginning(begins)
         else:
             ended_before = logging.ended_before_unfinished(begins, stats.overlaps)

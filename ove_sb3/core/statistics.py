@@ -237,6 +237,20 @@ class TrajectoryStatistics:
         return self.logging.n_unfinished(self.begins)
 
     @property
+    def beginnings_known(self) -> bool:
+        """Whether it is known which trajectories were begun, where that was not fixed."""
+        if self.logging is None:
+            return True
+        return self.has_beginnings and not self.logging.cut
+
+    @property
+    def has_beginnings(self) -> bool:
+        """Whether all trajectories that were begun are known by their number."""
+        if self.logging is None or self.begins is None:
+            return False
+        return bool(self.logging.known(self.begins).all())
+
+    @property
     def effective_horizon(self) -> float:
         """C = 1 + gamma + ... over the horizon; infinite if not known to be finite."""
         return effective_horizon(self.gamma, self.horizon)

@@ -7,7 +7,7 @@ that are missing are those of the unfinished episodes.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -29,40 +29,71 @@ class LoggingRecord:
     ----------
     begun : int
         Number of episodes that were begun, those that never ended included.
+    ended : int
+        Number of them that ended and were logged.
     n_envs : int
         Environments that ran at the same time.
     n_steps : int
         Steps logged, of all environments together.
     planned_steps : int or None
-        Number of steps that was fixed in advance, beyond which nothing is logged.
+        Number of steps that was expected in advance. If it equals `n_steps`, logging stopped there.
     cut : bool
         A part of a log, cut in a way that depends on how the log went on.
     """
 
     begun: int
+    ended: int = 0
     n_envs: int = 1
     n_steps: int = 0
     planned_steps: int | None = None
     cut: bool = False
 
     def __post_init__(self) -> None:
-        for name, least in (("begun", 0), ("n_envs", 1), ("n_steps", 0)):
+        for name, least in (("begun", 0), ("ended", 0), ("n_envs", 1), ("n_steps", 0)):
             object.__setattr__(self, name, check_integer(getattr(self, name), name, least))
         if self.planned_steps is not None:
             planned = check_integer(self.planned_steps, "planned_steps", 1)
             object.__setattr__(self, "planned_steps", planned)
         if not isinstance(self.cut, (bool, np.bool_)):
             raise InvalidInputError(f"`cut` must be True or False, got {self.cut!r}.")
+        if self.ended > self.begun:
+            raise InvalidInputError(
+                f"`ended` must be at most the number of episodes begun, {self.begun}, got "
+                f"{self.ended}."
+            )
 
     @property
     def stopped_by_steps(self) -> bool:
         """Whether logging stopped exactly where it was planned to."""
-        return self.planned_steps is not None and self.n_steps >= self.planned_steps
+        return self.planned_steps == self.n_steps
+
+
+def latest_record(records: Sequence[LoggingRecord]) -> LoggingRecord:
+    """Record that holds for all of a writer's log, from those of its parts: counts only grow."""
+    planned = {record.planned_steps for record in records} - {None}
+    return LoggingRecord(
+        begun=max(record.begun for record in records),
+        ended=max(record.ended for record in records),
+        n_envs=max(record.n_envs for record in records),
+        n_steps=max(record.n_steps for record in records),
+        planned_steps=planned.pop() if len(planned) == 1 else None,
+        cut=any(record.cut for record in records),
+    )
 
 
 def begin_key(writer: int, number: int) -> int:
     """Identify an episode by its writer, below 2^31, and its number there."""
     return (writer << _NUMBER_BITS) | number
+
+
+def writer_of(begins: IntArray) -> IntArray:
+    """Writer of every episode."""
+    return begins >> _NUMBER_BITS
+
+
+def number_of(begins: IntArray) -> IntArray:
+    """Number of every episode among those that its writer began."""
+    return begins & _NUMBERS
 
 
 @dataclass(frozen=True)
@@ -113,16 +144,16 @@ class Logging:
 
     def n_unfinished(self, begins: IntArray) -> int:
         """Number of episodes that were begun but are not among those that began at `begins`."""
-        return self.begun - int(np.count_nonzero(self.known(begins)))
+        return max(self.begun - begins.size, 0)
 
     def known(self, begins: IntArray) -> NDArray[np.bool_]:
         """Whether each episode is one of a writer with a record, (n,)."""
         writers = np.array(sorted(self.records), dtype=np.int64)
-        return np.asarray(np.isin(begins >> _NUMBER_BITS, writers))
+        return np.asarray(np.isin(writer_of(begins), writers))
 
     def writers(self, begins: IntArray) -> list[int]:
         """All writers: in the order in which they appear in the log, then those that do not."""
-        known = begins[self.known(begins)] >> _NUMBER_BITS
+        known = writer_of(begins[self.known(begins)])
         unique, first = np.unique(known, return_index=True)
         appearing = [int(writer) for writer in unique[np.argsort(first)]]
         return appearing + sorted(set(self.records) - set(appearing))
@@ -138,8 +169,8 @@ class Logging:
         places = np.empty(keys.size, dtype=np.int64)
         first = 0
         for writer in self.writers(begins):
-            own, begun = keys >> _NUMBER_BITS == writer, self.records[writer].begun
-            numbers = keys[own] & _NUMBERS
+            own, begun = writer_of(keys) == writer, self.records[writer].begun
+            numbers = number_of(keys[own])
             if numbers.size and int(numbers.max()) >= begun:
                 raise InvalidInputError(
                     f"`begins` must be below the number of episodes begun, {begun}, got "

@@ -1,8 +1,8 @@
 """Fields of episodes as columns with one entry per step, and back.
 
 Columns are named as in the store: ``observation`` (or ``observation/<key>`` for a dict),
-``action``, ``log_prob``, ``reward``, ``done``, ``action_mask``, and per episode
-``final_observation``.
+``action``, ``log_prob``, ``reward``, ``done``, ``action_mask``, ``episode/begins`` (at the last
+step of an episode; 0 elsewhere), and per episode ``final_observation``.
 """
 
 from __future__ import annotations
@@ -13,7 +13,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ove_sb3.core.stopping import UNKNOWN_BEGIN
+
 Columns = dict[str, NDArray[Any]]
+_BEGINS = "episode/begins"
 _NEITHER, _OVERLAP = 4, 8  # in ``done``: neither terminated nor truncated; one overlapping episode
 
 
@@ -28,6 +31,9 @@ def to_columns(fields: Mapping[str, Any]) -> tuple[Columns, Columns]:
     columns["action"] = fields["actions"]
     columns["log_prob"], columns["reward"] = fields["log_probs"], fields["rewards"]
     columns["done"] = done
+    begins = UNKNOWN_BEGIN if fields["begins"] is None else fields["begins"]
+    columns[_BEGINS] = np.zeros(done.size, dtype=np.int64)
+    columns[_BEGINS][np.cumsum(lengths) - 1] = begins
     if fields["action_masks"] is not None:
         columns["action_mask"] = fields["action_masks"]
     if fields["final_observations"] is None:
@@ -40,6 +46,7 @@ def from_columns(columns: Mapping[str, NDArray[Any]]) -> dict[str, Any]:
     ends = np.flatnonzero(columns["done"])
     how = columns["done"][ends]
     overlaps = how.astype(np.int64) // _OVERLAP
+    begins = columns[_BEGINS][ends]
     return {
         "observations": _unnamed("observation", columns),
         "actions": columns["action"],
@@ -51,6 +58,7 @@ def from_columns(columns: Mapping[str, NDArray[Any]]) -> dict[str, Any]:
         "action_masks": columns.get("action_mask"),
         "final_observations": _unnamed("final_observation", columns),
         "overlaps": overlaps if overlaps.any() else None,
+        "begins": None if (begins == UNKNOWN_BEGIN).all() else begins,
     }
 
 

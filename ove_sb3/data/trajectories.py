@@ -24,8 +24,10 @@ from ove_sb3._validation import (
     check_real,
     check_same_size,
 )
+from ove_sb3.core.stopping import UNKNOWN_BEGIN
 from ove_sb3.errors import PLACE, InvalidInputError
 
+from .beginnings import split_begun
 from .columns import from_columns, to_columns
 from .metadata import Metadata, merge, merge_dicts
 from .table import step_frame
@@ -66,6 +68,10 @@ class Trajectories:
     overlaps : ndarray of int64, (n,), or None
         In a log of several environments: how many other episodes ended while each was under way;
         None if episodes followed one another.
+    begins : ndarray of int64, (n,), or None
+        For logs whose number of episodes was not fixed in advance: 2^32 times the number of the
+        writer, plus how many episodes it had begun before. `Metadata.begun` has as many as were
+        begun: the numbers that are missing are those of episodes that never ended.
     metadata : Metadata
     """
 
@@ -79,6 +85,7 @@ class Trajectories:
     action_masks: NDArray[np.bool_] | None = None
     final_observations: Observations | None = None
     overlaps: IntArray | None = None
+    begins: IntArray | None = None
     metadata: Metadata = field(default_factory=Metadata)
 
     def __post_init__(self) -> None:
@@ -104,6 +111,9 @@ class Trajectories:
             put(self, name, rows)
         if self.overlaps is not None:
             put(self, "overlaps", as_counts(self.overlaps, "overlaps", self.lengths.size))
+        if self.begins is not None:
+            begins = _check_rows(self.begins, "begins", self.lengths.size, "episode")
+            put(self, "begins", np.ascontiguousarray(begins, dtype=np.int64))
         self._check_values()
         for name in _ARRAYS:
             put(self, name, _map(_read_only, getattr(self, name)))
@@ -234,12 +244,18 @@ class Trajectories:
         else:
             steps = np.arange(int(lengths.sum())) + np.repeat(shift, lengths)
         by_step = ("observations", "actions", "log_probs", "rewards", "action_masks")
-        by_episode = ("lengths", "terminated", "truncated", "final_observations", "overlaps")
+        by_episode = (
+            *("lengths", "terminated", "truncated", "final_observations"),
+            *("overlaps", "begins"),
+        )
         rows: dict[str, Any] = dict.fromkeys(by_step, steps) | dict.fromkeys(by_episode, chosen)
         picked = {
             name: _map(lambda array, at=at: array[at], getattr(self, name))  # type: ignore[misc]
             for name, at in rows.items()
         }
+        if self.begins is not None and (np.diff(chosen) <= 0).any():
+            # Out of order: it is no longer known which episodes had ended when another began.
+            picked["begins"] = np.full(chosen.size, UNKNOWN_BEGIN)
         return replace(self, **picked)
 
     def split(
@@ -247,14 +263,35 @@ class Trajectories:
     ) -> tuple[Trajectories, Trajectories]:
         """Two disjoint parts, the first with `fraction` of the episodes, rounded.
 
-        In the order of logging, or in an order shuffled by `rng` if that is given.
+        In the order of logging, or in an order shuffled by `rng` if that is given. If the number
+        of episodes was not fixed in advance (`begins`), a coin decides for every episode that was
+        begun; the log of a behavior that learned is cut in order, and its parts have approximate
+        intervals only.
         """
         fraction = check_real(fraction, "fraction", 0.0, 1.0)
+        if self.begins is not None and self.metadata.begun:
+            return self._split_begun(fraction, as_generator(0 if rng is None else rng))
         order = np.arange(len(self))
         if rng is not None:
             order = as_generator(rng).permutation(order)
         cut = round(fraction * len(self))
         return self[np.sort(order[:cut])], self[np.sort(order[cut:])]
+
+    def _split_begun(
+        self, fraction: float, rng: np.random.Generator
+    ) -> tuple[Trajectories, Trajectories]:
+        assert self.begins is not None
+        begun, in_order = self.metadata.begun, self.metadata.adaptive
+        parts = split_begun(self.begins, begun, fraction, in_order=in_order, rng=rng)
+        first, second = (
+            replace(
+                self[part.episodes],
+                begins=part.begins,
+                metadata=replace(self.metadata, begun=part.begun),
+            )
+            for part in parts
+        )
+        return first, second
 
     @classmethod
     def concat(cls, parts: Sequence[Trajectories]) -> Trajectories:
@@ -266,6 +303,13 @@ class Trajectories:
             parts = [
                 replace(part, overlaps=np.zeros(len(part), np.int64))
                 if part.overlaps is None
+                else part
+                for part in parts
+            ]
+        if len({part.begins is None for part in parts}) == 2:
+            parts = [
+                replace(part, begins=np.full(len(part), UNKNOWN_BEGIN))
+                if part.begins is None
                 else part
                 for part in parts
             ]
@@ -310,6 +354,7 @@ class Trajectories:
         """
         columns, _ = to_columns({name: getattr(self, name) for name in _ARRAYS})
         del columns["done"]
+        columns.pop("episode/begins", None)
         last = np.zeros(self.n_steps, dtype=np.bool_)
         last[np.cumsum(self.lengths) - 1] = True
         for name in ("terminated", "truncated"):
@@ -341,6 +386,7 @@ _ARRAYS = (
     "action_masks",
     "final_observations",
     "overlaps",
+    "begins",
 )
 
 

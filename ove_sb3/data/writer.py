@@ -57,10 +57,11 @@ class EpisodeWriter:
         self.n_written += len(data)
         self._pending.clear()
 
-    def close(self, *, compact: bool = True) -> None:
-        """Flush, and turn the file into Parquet."""
+    def close(self, metadata: Metadata | None = None, *, compact: bool = True) -> None:
+        """Flush, and turn the file into Parquet, with the final `metadata` if they are given."""
         self.flush()
-        self._writer.close(merge_dicts if compact else None)
+        final = [] if metadata is None else [metadata.to_dict()]
+        self._writer.close((lambda parts: merge_dicts([*parts, *final])) if compact else None)
 
 
 def compact(path: str | PathLike[str]) -> int:

@@ -169,7 +169,7 @@ def test_damage_is_named(tmp_path: Path) -> None:
     data.save(tmp_path / "b")
     (file,) = (tmp_path / "b").glob("*.parquet")
     whole = bytearray(file.read_bytes())
-    for at in (10, len(whole) // 3, len(whole) - 2):
+    for at in (10, len(whole) // 4, len(whole) - 2):
         broken = bytearray(whole)
         broken[at] ^= 0xFF
         file.write_bytes(broken)

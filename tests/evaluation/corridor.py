@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -14,6 +15,7 @@ from numpy.typing import NDArray
 from stable_baselines3 import PPO
 
 import ove_sb3 as ove
+from ove_sb3.core.stopping import LoggingRecord, begin_key
 
 N_CELLS, HORIZON, GAMMA = 5, 6, 0.9
 REWARDS = (-1.0, 0.0, 0.5, 1.0, 2.0)  # on entering a cell; the last one ends the episode
@@ -129,3 +131,11 @@ def exact_moments(forward: NDArray[np.float64], gamma: float = GAMMA) -> tuple[f
     values, p = np.array(list(distribution)), np.array(list(distribution.values()))
     mean = float(values @ p)
     return mean, float((values - mean) ** 2 @ p)
+
+
+def with_unfinished(data: ove.Trajectories, n_missing: int) -> ove.Trajectories:
+    """As if logged one after another, until `n_missing` more had begun but not ended."""
+    begins = begin_key(7, 0) + np.arange(len(data))
+    record = LoggingRecord(len(data) + n_missing, len(data), n_steps=data.n_steps)
+    metadata = replace(data.metadata, begun={"7": record})
+    return replace(data, begins=begins, metadata=metadata)
