@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from ove_sb3._validation import FloatArray, check_integer
 from ove_sb3.core.stopping import LoggingRecord, begin_key
+from ove_sb3.data.log_ids import new_log_id
 from ove_sb3.data.metadata import Metadata
 from ove_sb3.data.trajectories import Trajectories
 from ove_sb3.data.writer import EpisodeWriter
@@ -67,6 +68,7 @@ class Recorder:
         total_timesteps: int | None = None,
         auto_reset: bool = True,
     ) -> None:
+        metadata = replace(metadata, log_ids=(new_log_id(),))
         self.metadata = metadata
         self.path = path
         self.n_episodes = 0
@@ -202,12 +204,14 @@ class Recorder:
     def flush(self) -> None:
         """Write all complete episodes to disk."""
         if self._writer is not None:
+            self._writer.update(self._current_metadata())
             self._writer.flush()
 
     def close(self) -> None:
         """Flush, and convert the file to Parquet."""
         if self._writer is not None:
-            self._writer.close(self._current_metadata())
+            self._writer.update(self._current_metadata())
+            self._writer.close()
 
     def trajectories(self) -> Trajectories:
         """All complete episodes so far."""

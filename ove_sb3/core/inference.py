@@ -261,6 +261,7 @@ def compute_interval(
         consistent=consistent,
         handles_unfinished=stats.logging is None or method.handles_unfinished or not method.proven,
         beginnings_known=stats.beginnings_known,
+        n_repeated=stats.n_repeated if method.proven else 0,
     )
     return Interval(
         lower=quantity.transform(lower),

@@ -21,14 +21,14 @@ class BegunPart:
     ----------
     episodes : ndarray of int64
         Indices of those that were logged.
-    begins : ndarray of int64
+    begins : ndarray of int64 or None
         Their new numbers, with their writers.
     begun : dict of str to LoggingRecord
     """
 
     episodes: IntArray
-    begins: IntArray
-    begun: dict[str, LoggingRecord]
+    begins: IntArray | None
+    begun: Mapping[str, LoggingRecord]
 
 
 def split_begun(
@@ -84,9 +84,10 @@ def _extended(
         cut=record.cut or cut,
     )
     keys = begin_key(new_writer, 0) + new_numbers
+    known = np.empty(0, np.int64) if part.begins is None else part.begins
     order = np.argsort(np.concatenate([part.episodes, own]), kind="stable")
     return BegunPart(
         np.concatenate([part.episodes, own])[order],
-        np.concatenate([part.begins, keys])[order],
+        np.concatenate([known, keys])[order],
         {**part.begun, str(new_writer): new_record},
     )

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from os import PathLike
 from pathlib import Path
 from typing import Any, Protocol
@@ -20,7 +19,8 @@ from ove_sb3._validation import check_integer
 from ove_sb3.errors import InvalidInputError, OveError
 from ove_sb3.store.columns import Arrays
 from ove_sb3.store.directory import list_sources
-from ove_sb3.store.reader import Columns, Source, cut_rows, join
+from ove_sb3.store.location import Location
+from ove_sb3.store.reader import Columns, Source, cut_rows, join, read_all
 
 from .columns import from_columns
 from .metadata import Metadata, merge_dicts
@@ -40,7 +40,7 @@ class Part(Protocol):
         """Runs of the episodes that begin in the same `width` steps, and where those begin."""
 
 
-class Log(Protocol):
+class LogLike(Protocol):
     """Episodes that can be streamed part by part."""
 
     metadata: Metadata
@@ -74,7 +74,7 @@ class ChunkError(InvalidInputError):
         super().__init__(cause.args[0])
         self.cause, self.first_step = cause, first_step
 
-    def in_log(self, log: Log) -> OveError:
+    def in_log(self, log: LogLike) -> OveError:
         """The cause, with positions that count from the beginning of the log."""
         cause, first = self.cause, self.first_step
         episode = None if cause.episode is None else cause.episode + log.episodes_before(first)
@@ -158,7 +158,7 @@ class DiskPart:
         return replace(self, sources=needed, first=first, last=last)
 
 
-def open_log(path: str | PathLike[str], *, chunk_steps: int | None = None) -> DiskLog:
+def open_log(path: str | PathLike[str], *, chunk_steps: int | None = None) -> Log:
     """Open a log directory for streaming.
 
     Parameters
@@ -167,12 +167,12 @@ def open_log(path: str | PathLike[str], *, chunk_steps: int | None = None) -> Di
         Directory written by a logging wrapper, `collect` or `Trajectories.save`; writers may
         still be adding to it. Episodes written after this call are not part of the log.
     chunk_steps : int, optional
-        Approximate number of steps of a chunk, as `DiskLog.chunks` yields them and as `evaluate`
+        Approximate number of steps of a chunk, as `Log.chunks` yields them and as `evaluate`
         sends them to a process. It changes memory and time, never a result.
 
     Returns
     -------
-    DiskLog
+    Log
         Accepted wherever Trajectories are: `evaluate`, `compare`.
 
     Examples
@@ -198,24 +198,24 @@ def open_log(path: str | PathLike[str], *, chunk_steps: int | None = None) -> Di
             f"`path` must be the path of a log directory, got {type(path).__name__}. Trajectories "
             "in memory need not be opened."
         )
-    return DiskLog(path, chunk_steps=chunk_steps)
+    return Log(path, chunk_steps=chunk_steps)
 
 
-def as_log(data: Trajectories | DiskLog | str | PathLike[str]) -> Log:
+def as_log(data: Trajectories | Log | str | PathLike[str]) -> LogLike:
     """Log from trajectories, an opened log or a path."""
     if isinstance(data, Trajectories):
         return MemoryLog(data)
-    if isinstance(data, DiskLog):
+    if isinstance(data, Log):
         return data
     if isinstance(data, (str, PathLike)):
-        return DiskLog(data)
+        return Log(data)
     raise InvalidInputError(
         "`data` must be Trajectories, a log opened by open_log, or the path of a log directory, "
         f"got {type(data).__name__}. Use ove.collect, ove.open_log or Trajectories.from_arrays."
     )
 
 
-class DiskLog:
+class Log:
     """A directory of logged episodes, as it was when it was opened; made by `open_log`.
 
     Only the names and sizes of the files are held in memory.
@@ -234,7 +234,7 @@ class DiskLog:
 
     def __init__(self, path: str | PathLike[str], *, chunk_steps: int | None = None) -> None:
         self.path = Path(path)
-        self._contents = contents = list_sources(self.path.absolute())
+        self._contents = contents = list_sources(Location(self.path.absolute()))
         self._sources, self._columns = contents.sources, contents.columns
         self.metadata = Metadata.from_stored(merge_dicts(contents.headers))
         self.n_steps = self._sources[-1].last
@@ -242,23 +242,19 @@ class DiskLog:
         self.chunk_steps = _chunk_steps(chunk_steps, self.block_steps)
 
     def __len__(self) -> int:
-        return self._count
+        return sum(source.n_episodes for source in self._sources)
 
-    @cached_property
-    def _count(self) -> int:
-        counts = (
-            self._ends(source, source.n_steps) if known is None else known
-            for source, known in zip(self._sources, self._contents.n_episodes, strict=True)
-        )
-        return sum(counts)
+    @property
+    def n_shards(self) -> int:
+        """Number of Parquet files."""
+        return self._contents.n_shards
 
     def __repr__(self) -> str:
         env = f" of {self.metadata.env_id}" if self.metadata.env_id else ""
         adaptive = ", adaptive" if self.metadata.adaptive else ""
-        n_files = len(self._sources)
+        n = self.n_shards
         return (
-            f"DiskLog: {self.n_steps} steps{env} in {n_files} file{'s' * (n_files != 1)} of "
-            f"{self.path}{adaptive}"
+            f"Log: {self.n_steps} steps{env} in {n} shard{'s' * (n != 1)} of {self.path}{adaptive}"
         )
 
     def chunks(self) -> Iterator[Trajectories]:
@@ -274,7 +270,7 @@ class DiskLog:
 
     def load(self) -> Trajectories:
         """All of it, in memory."""
-        return Trajectories.from_contents(self._contents)
+        return Trajectories.from_contents(self._contents, read_all(self._sources))
 
     def part(self, first: int, last: int) -> DiskPart:
         """The episodes that begin from step `first` on and before step `last`."""
@@ -284,7 +280,7 @@ class DiskLog:
     def episodes_before(self, step: int) -> int:
         """Number of episodes that end before a step of the log."""
         return sum(
-            self._ends(source, min(step - source.first, source.n_steps))
+            source.n_episodes if source.last <= step else self._ends(source, step - source.first)
             for source in self._sources
             if source.first < step
         )

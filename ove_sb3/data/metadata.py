@@ -14,6 +14,8 @@ from ove_sb3._validation import check_integer, check_range
 from ove_sb3.core.stopping import Logging, LoggingRecord, latest_record
 from ove_sb3.errors import InvalidInputError, StorageError
 
+from .log_ids import check_log_ids
+
 _KINDS = ("Box", "Discrete", "MultiDiscrete", "MultiBinary", "Dict")
 
 
@@ -46,6 +48,15 @@ class Metadata:
     fingerprint : str or None
         Digest of everything the behavior's action distribution depends on. A candidate with the
         same digest is the behavior itself.
+    log_ids : tuple of str
+        Identifiers of the logs that the episodes come from, see `log_ids`. A model that was trained
+        on a log, or selected by one, carries them too.
+    deterministic_actions : bool
+        Executed actions are the most probable ones more often than their logged probabilities
+        allow, as with ``predict(..., deterministic=True)``.
+    shared_exploration : bool
+        The behavior decided once for several environments whether to explore, as DQN does: their
+        episodes are dependent.
     """
 
     env_id: str | None = None
@@ -59,6 +70,9 @@ class Metadata:
     begun: Mapping[str, LoggingRecord] = field(default_factory=dict)
     behavior: str | None = None
     fingerprint: str | None = None
+    log_ids: tuple[str, ...] = ()
+    deterministic_actions: bool = False
+    shared_exploration: bool = False
 
     def __post_init__(self) -> None:
         put = object.__setattr__
@@ -66,7 +80,9 @@ class Metadata:
             _check_kind(self, name, (str, type(None)), "a string or None")
         _check_kind(self, "versions", (Mapping,), "a mapping of libraries to versions")
         _check_kind(self, "begun", (Mapping,), "a mapping of writers to records")
-        _check_kind(self, "adaptive", (bool, np.bool_), "True or False")
+        for name in ("adaptive", "deterministic_actions", "shared_exploration"):
+            _check_kind(self, name, (bool, np.bool_), "True or False")
+            put(self, name, bool(getattr(self, name)))
         for name in ("observation_space", "action_space"):
             _check_space(getattr(self, name), name)
         if self.seed is not None:
@@ -75,7 +91,7 @@ class Metadata:
             put(self, "horizon", check_integer(self.horizon, "horizon", 1))
         if self.reward_range is not None:
             put(self, "reward_range", check_range(self.reward_range, "reward_range"))
-        put(self, "adaptive", bool(self.adaptive))
+        put(self, "log_ids", check_log_ids(self.log_ids))
         put(self, "begun", {_writer(k): _record(v) for k, v in self.begun.items()})
 
     @property
@@ -171,6 +187,10 @@ def _any(_name: str, values: Sequence[Any]) -> bool:
     return any(values)
 
 
+def _union(_name: str, values: Sequence[Any]) -> tuple[str, ...]:
+    return tuple({entry: None for value in values for entry in value})
+
+
 def _widest(_name: str, values: Sequence[Any]) -> tuple[float, float] | None:
     ranges = [value for value in values if value is not None]
     return (min(r[0] for r in ranges), max(r[1] for r in ranges)) if ranges else None
@@ -196,6 +216,9 @@ _MERGE_RULES: dict[str, Callable[[str, Sequence[Any]], Any]] = {
     "begun": _latest_records,
     "behavior": _if_agreed,
     "fingerprint": _if_agreed,
+    "log_ids": _union,
+    "deterministic_actions": _any,
+    "shared_exploration": _any,
 }
 """How the values of a field are joined. No reason against a guarantee may get lost."""
 

@@ -27,16 +27,17 @@ from ove_sb3._validation import (
 from ove_sb3.core.stopping import UNKNOWN_BEGIN
 from ove_sb3.errors import PLACE, InvalidInputError
 
-from .beginnings import split_begun
+from .beginnings import BegunPart, split_begun
 from .columns import from_columns, to_columns
+from .log_ids import content_log_id, digest_of, split_log_ids
 from .metadata import Metadata, merge, merge_dicts
-from .table import step_frame
+from .table import read_steps, step_frame
 
 if TYPE_CHECKING:
     import pandas as pd
-    import pyarrow as pa
 
     from ove_sb3.store.directory import Contents
+    from ove_sb3.store.writer import Batch
 
 Observations = NDArray[Any] | dict[str, NDArray[Any]]
 DISCRETE_KINDS = ("Discrete", "MultiDiscrete", "MultiBinary")
@@ -72,6 +73,8 @@ class Trajectories:
         For logs whose number of episodes was not fixed in advance: 2^32 times the number of the
         writer, plus how many episodes it had begun before. `Metadata.begun` has as many as were
         begun: the numbers that are missing are those of episodes that never ended.
+    columns : dict of str to ndarray, (n_steps, ...)
+        Further values per step, such as the candidate's propensity or a cost.
     metadata : Metadata
     """
 
@@ -86,6 +89,7 @@ class Trajectories:
     final_observations: Observations | None = None
     overlaps: IntArray | None = None
     begins: IntArray | None = None
+    columns: Mapping[str, NDArray[Any]] = field(default_factory=dict)
     metadata: Metadata = field(default_factory=Metadata)
 
     def __post_init__(self) -> None:
@@ -114,9 +118,18 @@ class Trajectories:
         if self.begins is not None:
             begins = _check_rows(self.begins, "begins", self.lengths.size, "episode")
             put(self, "begins", np.ascontiguousarray(begins, dtype=np.int64))
+        put(self, "columns", _check_columns(self.columns, n_steps))
         self._check_values()
         for name in _ARRAYS:
             put(self, name, _map(_read_only, getattr(self, name)))
+        if not self.metadata.log_ids and self.n_steps:
+            log_id = content_log_id(*self._identifying)
+            put(self, "metadata", replace(self.metadata, log_ids=(log_id,)))
+
+    @property
+    def _identifying(self) -> tuple[NDArray[Any], ...]:
+        """Arrays that tell these episodes from others."""
+        return self.log_probs, self.rewards, self.lengths, self.actions
 
     def _check_values(self) -> None:
         kind = (self.metadata.action_space or {}).get("type")
@@ -164,6 +177,8 @@ class Trajectories:
         action_masks: ArrayLike | None = None,
         final_observations: Observations | None = None,
         overlaps: ArrayLike | None = None,
+        begins: ArrayLike | None = None,
+        columns: Mapping[str, ArrayLike] | None = None,
         metadata: Metadata | Mapping[str, Any] | None = None,
     ) -> Trajectories:
         """Trajectories from flat arrays of any origin.
@@ -194,8 +209,92 @@ class Trajectories:
             action_masks=action_masks,  # type: ignore[arg-type]
             final_observations=final_observations,
             overlaps=overlaps,  # type: ignore[arg-type]
+            begins=begins,  # type: ignore[arg-type]
+            columns={} if columns is None else columns,  # type: ignore[arg-type]
             metadata=metadata,
         )
+
+    @classmethod
+    def from_table(
+        cls,
+        table: Any,
+        *,
+        episode: str = "episode_id",
+        step: str | None = "step",
+        propensity: str = "p_old",
+        reward: str = "reward",
+        action: str | Sequence[str] | None = None,
+        observations: Sequence[str] = (),
+        density: bool = False,
+        keep: Sequence[str] = (),
+        metadata: Metadata | Mapping[str, Any] | None = None,
+    ) -> Trajectories:
+        """Trajectories from a table with one row per step.
+
+        Parameters
+        ----------
+        table : DataFrame, Arrow table or path
+            A path names a ``.csv``, ``.parquet`` or ``.feather`` file.
+        episode : str
+            Column that names the episode of every row: numbers or strings.
+        step : str or None
+            Column that numbers the steps of an episode from 0, or from 1. Rows may then stand in
+            any order. None: the rows of an episode follow one another in the order of its steps.
+        propensity : str
+            Column with the probability of the logged action under the behavior, in (0, 1].
+        reward : str
+        action : str or sequence of str, optional
+            Column of the action, or columns of its components. Policies need it, given
+            propensities of a candidate do not.
+        observations : sequence of str
+            Columns of the observation, in the order in which a policy expects them.
+        density : bool
+            The propensity is the probability density of a continuous action and may exceed 1.
+        keep : sequence of str
+            Numeric columns to keep as they are, see `columns`.
+        metadata : Metadata or dict, optional
+            By default those that `to_table` left in the ``attrs`` of a DataFrame.
+
+        Returns
+        -------
+        Trajectories
+            Episodes in the order of their names. All count as complete.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import pandas as pd
+        >>> import ove_sb3 as ove
+        >>> table = pd.DataFrame(
+        ...     {
+        ...         "user": ["ann", "bob", "ann"],
+        ...         "visit": [0, 0, 1],
+        ...         "p_old": [0.5, 0.25, 0.5],
+        ...         "p_new": [0.9, 0.1, 0.9],
+        ...         "clicked": [0, 1, 1],
+        ...     }
+        ... )
+        >>> data = ove.Trajectories.from_table(
+        ...     table, episode="user", step="visit", reward="clicked", keep=["p_new"]
+        ... )
+        >>> data.lengths, data.rewards, data.columns["p_new"]
+        (array([2, 1]), array([0., 1., 1.]), array([0.9, 0.9, 0.1]))
+        """
+        fields = read_steps(
+            table,
+            episode=episode,
+            step=step,
+            propensity=propensity,
+            reward=reward,
+            action=action,
+            observations=observations,
+            density=density,
+            keep=keep,
+        )
+        stored = getattr(table, "attrs", {}).get("metadata")
+        if metadata is None and stored is not None:
+            metadata = Metadata.from_stored(stored)
+        return cls.from_arrays(**fields, metadata=metadata)
 
     @property
     def n_trajectories(self) -> int:
@@ -211,6 +310,16 @@ class Trajectories:
     def starts(self) -> IntArray:
         """Index of every episode's first step."""
         return np.cumsum(self.lengths) - self.lengths
+
+    def signal(self, name: str) -> FloatArray:
+        """Kept column `name` as one number per step, (n_steps,), to be evaluated like a reward."""
+        if name not in self.columns:
+            known = ", ".join(map(repr, self.columns)) or "none"
+            raise InvalidInputError(
+                f"`reward` must be a kept column, got {name!r}, but the log has {known}. Log it: "
+                f"collect(..., columns=[{name!r}]), or keep it: from_table(..., keep=[{name!r}])."
+            )
+        return as_float_vector(self.columns[name], name)
 
     def returns(self, gamma: float = 1.0) -> FloatArray:
         """Discounted return of every episode, (n,)."""
@@ -234,6 +343,11 @@ class Trajectories:
             if isinstance(index, (int, np.integer)):
                 raise IndexError(message) from error
             raise InvalidInputError(message) from error
+        if self.metadata.adaptive and (np.diff(chosen) <= 0).any():
+            raise InvalidInputError(
+                "`index` must keep the order of logging, because the behavior of this log learned, "
+                f"got {index!r}. Sort the indices, and name none of them twice."
+            )
         lengths = self.lengths[chosen]
         # Step k of the selection comes from step k + shift, with one shift per episode.
         shift = self.starts[chosen] - (np.cumsum(lengths) - lengths)
@@ -243,11 +357,8 @@ class Trajectories:
             steps = slice(int(self.starts[chosen[0]]), int(self.starts[chosen[0]] + lengths.sum()))
         else:
             steps = np.arange(int(lengths.sum())) + np.repeat(shift, lengths)
-        by_step = ("observations", "actions", "log_probs", "rewards", "action_masks")
-        by_episode = (
-            *("lengths", "terminated", "truncated", "final_observations"),
-            *("overlaps", "begins"),
-        )
+        by_step = ("observations", "actions", "log_probs", "rewards", "action_masks", "columns")
+        by_episode = ("lengths", "terminated", "truncated", "final_observations", *EPISODE_COUNTS)
         rows: dict[str, Any] = dict.fromkeys(by_step, steps) | dict.fromkeys(by_episode, chosen)
         picked = {
             name: _map(lambda array, at=at: array[at], getattr(self, name))  # type: ignore[misc]
@@ -263,33 +374,41 @@ class Trajectories:
     ) -> tuple[Trajectories, Trajectories]:
         """Two disjoint parts, the first with `fraction` of the episodes, rounded.
 
-        In the order of logging, or in an order shuffled by `rng` if that is given. If the number
-        of episodes was not fixed in advance (`begins`), a coin decides for every episode that was
-        begun; the log of a behavior that learned is cut in order, and its parts have approximate
-        intervals only.
+        In the order of logging, or in an order shuffled by `rng` if that is given. A model that
+        was trained on one part, or selected by it, can be evaluated on the other with a guarantee.
+        If the number of episodes was not fixed in advance (`begins`), a coin decides for every
+        episode that was begun; the log of a behavior that learned is cut in order, and its parts
+        have approximate intervals only.
         """
         fraction = check_real(fraction, "fraction", 0.0, 1.0)
-        if self.begins is not None and self.metadata.begun:
-            return self._split_begun(fraction, as_generator(0 if rng is None else rng))
+        first, second = self._parts(fraction, rng)
+        name = f"{fraction:g}-{digest_of(*self._identifying, first.episodes)}"
+        log_ids = split_log_ids(self.metadata.log_ids, name)
+        one, other = (
+            replace(
+                self[part.episodes],
+                begins=part.begins,
+                metadata=replace(self.metadata, log_ids=ids, begun=part.begun),
+            )
+            for part, ids in zip((first, second), log_ids, strict=True)
+        )
+        return one, other
+
+    def _parts(
+        self, fraction: float, rng: int | np.random.Generator | None
+    ) -> tuple[BegunPart, BegunPart]:
+        begins, begun = self.begins, self.metadata.begun
+        if begins is not None and begun:
+            generator = as_generator(0 if rng is None else rng)
+            in_order = self.metadata.adaptive
+            return split_begun(begins, begun, fraction, in_order=in_order, rng=generator)
         order = np.arange(len(self))
         if rng is not None:
             order = as_generator(rng).permutation(order)
         cut = round(fraction * len(self))
-        return self[np.sort(order[:cut])], self[np.sort(order[cut:])]
-
-    def _split_begun(
-        self, fraction: float, rng: np.random.Generator
-    ) -> tuple[Trajectories, Trajectories]:
-        assert self.begins is not None
-        begun, in_order = self.metadata.begun, self.metadata.adaptive
-        parts = split_begun(self.begins, begun, fraction, in_order=in_order, rng=rng)
         first, second = (
-            replace(
-                self[part.episodes],
-                begins=part.begins,
-                metadata=replace(self.metadata, begun=part.begun),
-            )
-            for part in parts
+            BegunPart(episodes, None if begins is None else begins[episodes], begun)
+            for episodes in (np.sort(order[:cut]), np.sort(order[cut:]))
         )
         return first, second
 
@@ -313,11 +432,17 @@ class Trajectories:
                 else part
                 for part in parts
             ]
+        if len({frozenset(part.columns) for part in parts}) > 1:
+            raise InvalidInputError(
+                "`parts` must have the same columns, got "
+                f"{' and '.join(str(sorted(part.columns)) for part in parts)}. Keep the same "
+                "columns in every part."
+            )
         joined = {name: _concatenate([getattr(part, name) for part in parts]) for name in _ARRAYS}
         return cls(**joined, metadata=merge([part.metadata for part in parts]))
 
-    def to_batch(self) -> pa.RecordBatch:
-        """All steps as Arrow columns; there must be at least one episode."""
+    def to_batch(self) -> Batch:
+        """All steps as Arrow columns, and their schema; there must be at least one episode."""
         from ove_sb3.store.columns import to_batch
 
         return to_batch(*to_columns({name: getattr(self, name) for name in _ARRAYS}))
@@ -334,23 +459,24 @@ class Trajectories:
     @classmethod
     def load(cls, path: str | PathLike[str]) -> Trajectories:
         """Read a directory written by `save` or by a logging wrapper, even one that was killed."""
-        from ove_sb3.store.directory import list_sources
+        from ove_sb3.store.directory import load_all
+        from ove_sb3.store.location import Location
 
-        return cls.from_contents(list_sources(Path(path).absolute()))
+        contents, columns = load_all(Location(Path(path).absolute()))
+        return cls.from_contents(contents, columns)
 
     @classmethod
-    def from_contents(cls, contents: Contents) -> Trajectories:
-        """All episodes of an opened directory, in memory."""
-        from ove_sb3.store.directory import read_all
-
+    def from_contents(cls, contents: Contents, columns: Mapping[str, NDArray[Any]]) -> Trajectories:
+        """All episodes of an opened directory, from their columns."""
         metadata = Metadata.from_stored(merge_dicts(contents.headers))
-        return cls(**from_columns(read_all(contents.sources)), metadata=metadata)
+        return cls(**from_columns(columns), metadata=metadata)
 
     def to_pandas(self) -> pd.DataFrame:
         """One row per step, indexed by episode and step.
 
         Vectors are spread over columns ``observation_0``, ``observation_1``, ...; arrays of more
-        dimensions are flattened first.
+        dimensions are flattened first. Numbers per episode are repeated at every step. Final
+        observations are left out. The metadata are in ``frame.attrs["metadata"]``.
         """
         columns, _ = to_columns({name: getattr(self, name) for name in _ARRAYS})
         del columns["done"]
@@ -359,9 +485,43 @@ class Trajectories:
         last[np.cumsum(self.lengths) - 1] = True
         for name in ("terminated", "truncated"):
             columns[name] = last & np.repeat(getattr(self, name), self.lengths)
-        if "action_mask" in columns:
-            columns["action_mask"] = columns.pop("action_mask")
-        return step_frame(columns, self.lengths)
+        for name in EPISODE_COUNTS:
+            if (counts := getattr(self, name)) is not None:
+                columns[name] = np.repeat(counts, self.lengths)
+        frame = step_frame(columns, self.lengths)
+        frame.attrs["metadata"] = self.metadata.to_dict()
+        return frame
+
+    def to_table(self) -> pd.DataFrame:
+        """One row per step, in the columns that `from_table` takes by default.
+
+        ``episode_id``, ``step``, ``p_old``, ``reward``, ``action`` and ``observation`` (with a
+        number for every component), and the kept columns under their names. The metadata are in
+        ``frame.attrs["metadata"]``, where `from_table` finds them. Formats without such
+        attributes, like CSV, lose them: pass them to `from_table` then.
+        """
+        if self.metadata.adaptive and self.overlaps is not None:
+            raise InvalidInputError(
+                "`data` must not be a log of several environments whose behavior learned to become "
+                "a table, which cannot hold `overlaps`. Use save or to_minari."
+            )
+        observations = self.observations if isinstance(self.observations, dict) else {}
+        columns: dict[str, NDArray[Any]] = {
+            "p_old": np.exp(self.log_probs),
+            "reward": self.rewards,
+            "action": self.actions,
+        }
+        if not observations:
+            columns["observation"] = self.observations  # type: ignore[assignment]
+        columns |= {f"observation_{key}": array for key, array in observations.items()}
+        if (taken := sorted(set(columns) & set(self.columns))) != []:
+            raise InvalidInputError(
+                f"`columns` must not hold {taken[0]!r}, a name that the table needs. Rename it."
+            )
+        frame = step_frame(columns | dict(self.columns), self.lengths)
+        frame = frame.rename_axis(["episode_id", "step"]).reset_index()
+        frame.attrs["metadata"] = self.metadata.to_dict()
+        return frame
 
     def __repr__(self) -> str:
         env = f" of {self.metadata.env_id}" if self.metadata.env_id else ""
@@ -375,6 +535,9 @@ class Trajectories:
         )
 
 
+EPISODE_COUNTS = ("overlaps", "begins")
+"""Fields that hold a number per episode, which only some logs have."""
+
 _ARRAYS = (
     "observations",
     "actions",
@@ -385,8 +548,8 @@ _ARRAYS = (
     "truncated",
     "action_masks",
     "final_observations",
-    "overlaps",
-    "begins",
+    *EPISODE_COUNTS,
+    "columns",
 )
 
 
@@ -456,6 +619,17 @@ def _check_vector(flags: NDArray[np.bool_], name: str) -> NDArray[np.bool_]:
             f"`{name}` must be 1-dimensional, one entry per episode, got shape {flags.shape}."
         )
     return flags
+
+
+def _check_columns(columns: object, n_steps: int) -> dict[str, NDArray[Any]]:
+    if not isinstance(columns, Mapping) or not all(isinstance(name, str) for name in columns):
+        raise InvalidInputError(
+            f"`columns` must be a mapping of names to arrays, got {type(columns).__name__}."
+        )
+    return {
+        name: _check_rows(rows, f"columns[{name!r}]", n_steps, "logged step")
+        for name, rows in columns.items()
+    }
 
 
 def _check_rows(rows: Any, name: str, n: int, unit: str) -> Any:

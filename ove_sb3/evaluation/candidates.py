@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from ove_sb3._validation import FloatArray
+from ove_sb3._validation import FloatArray, as_float_vector
 from ove_sb3.core.statistics import StepScores
 from ove_sb3.data.metadata import Metadata
 from ove_sb3.data.trajectories import DISCRETE_KINDS, Trajectories
@@ -107,7 +107,8 @@ def as_candidate(
     """Candidate from what the caller passed as `name`; it is shown as `label`."""
     if not isinstance(deterministic, (bool, np.bool_)):
         raise InvalidInputError(f"`deterministic` must be True or False, got {deterministic!r}.")
-    if isinstance(candidate, (np.ndarray, list, tuple)):
+    if is_array(candidate):
+        _check_unused(name, model_class, vec_normalize, deterministic)
         log_probs = _check_log_probs(candidate, metadata, n_steps, name)
         return KnownLogProbs(log_probs, label=label or "the candidate")
     if candidate is None or isinstance(candidate, (bool, int, float)):
@@ -126,6 +127,27 @@ def as_candidate(
 
     policy = as_policy(candidate, vec_normalize=load_normalizer(vec_normalize))
     return PolicyCandidate(policy, bool(deterministic), label, name)
+
+
+def is_array(candidate: Any) -> bool:
+    """Whether a candidate is given by its log-probabilities."""
+    return isinstance(candidate, (np.ndarray, list, tuple))
+
+
+def _check_unused(name: str, model_class: Any, vec_normalize: Any, deterministic: bool) -> None:
+    """Refuse options that would change nothing about given log-probabilities."""
+    given = {
+        "model_class": model_class,
+        "vec_normalize": vec_normalize,
+        "deterministic": deterministic or None,
+    }
+    for option, value in given.items():
+        if value is not None:
+            raise InvalidInputError(
+                f"`{option}` must be left out when `{name}` is an array of log-probabilities, got "
+                f"{value!r}. It would change nothing: pass the model itself, or log-probabilities "
+                "that take it into account."
+            )
 
 
 def _default_label(candidate: Any, model_class: Any) -> str:
@@ -190,13 +212,7 @@ def load_normalizer(vec_normalize: Any) -> Any:
 
 
 def _check_log_probs(values: Any, metadata: Metadata, n_steps: int, name: str) -> FloatArray:
-    try:
-        array = np.asarray(values, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise InvalidInputError(
-            f"`{name}` must hold real numbers, got {type(values).__name__} that does not convert. "
-            "Pass log-probabilities of the logged actions, (n_steps,)."
-        ) from error
+    array = as_float_vector(values, name)
     if array.shape != (n_steps,):
         raise InvalidInputError(
             f"`{name}` must hold one log-probability per logged step, shape ({n_steps},), got "

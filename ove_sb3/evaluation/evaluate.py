@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from ove_sb3.core.methods import Method
 from ove_sb3.core.quantities import DEFAULT_QUANTITIES, Quantity
-from ove_sb3.data.log import DiskLog, as_log
+from ove_sb3.data.log import Log, as_log
 from ove_sb3.data.trajectories import Trajectories
 
 from .candidates import as_candidate
@@ -21,7 +21,7 @@ from .result import Evaluation
 
 
 def evaluate(
-    data: Trajectories | DiskLog | str | PathLike[str],
+    data: Trajectories | Log | str | PathLike[str],
     candidate: Any | ArrayLike,
     *,
     gamma: float,
@@ -30,6 +30,7 @@ def evaluate(
     horizon: int | None = None,
     max_ratio: float | None = None,
     max_weight: float | None = None,
+    reward: str | None = None,
     quantities: Sequence[str | Quantity] = DEFAULT_QUANTITIES,
     delta: float = 0.05,
     simultaneous: bool = False,
@@ -42,13 +43,13 @@ def evaluate(
     rng: int | np.random.Generator | None = 0,
     n_jobs: int = 1,
     scheduler: Any = None,
-    progress: bool = False,
+    progress: bool | None = None,
 ) -> Evaluation:
     """Evaluate the return a candidate would get, from a log of another policy.
 
     Parameters
     ----------
-    data : Trajectories, DiskLog or path
+    data : Trajectories, Log or path
         The log, or its directory, which is streamed. Its episodes must be complete.
     candidate : model, policy, path or array_like
         A model or policy that `action_distribution` knows; the path of a model saved by
@@ -67,6 +68,9 @@ def evaluate(
     max_ratio, max_weight : float, optional
         Known bounds on the importance ratio of a step or of a whole episode, which make the
         guaranteed intervals far narrower, see `interval`.
+    reward : str, optional
+        Kept column to evaluate in place of the reward, such as a cost; `reward_range` is then its
+        range.
     quantities : sequence of str or Quantity
         Quantities of the return to evaluate.
     delta : float
@@ -95,8 +99,8 @@ def evaluate(
     scheduler : str or distributed.Client, optional
         Address of a Dask cluster that shares the log, in place of `n_jobs`. Its workers read the
         files themselves: the log must be under the same path there.
-    progress : bool
-        Show a progress bar (needs tqdm).
+    progress : bool, optional
+        Show a progress bar. By default in a terminal or notebook, after two seconds.
 
     Returns
     -------
@@ -137,6 +141,7 @@ def evaluate(
         horizon=horizon,
         max_ratio=max_ratio,
         max_weight=max_weight,
+        reward=reward,
         delta=delta,
         simultaneous=simultaneous,
         quantities=quantities,

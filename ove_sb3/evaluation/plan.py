@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -10,14 +11,16 @@ import numpy as np
 
 from ove_sb3._validation import as_generator, check_integer
 from ove_sb3.core.assumptions import Assumptions
+from ove_sb3.core.diagnostics import missing_support
 from ove_sb3.core.label import Evidence
 from ove_sb3.core.methods import Method, as_method
 from ove_sb3.core.quantities import DEFAULT_QUANTITIES, Quantity, as_quantities
-from ove_sb3.core.statistics import Column
+from ove_sb3.core.statistics import Column, TrajectoryStatistics
 from ove_sb3.data.metadata import Metadata
 from ove_sb3.errors import InvalidInputError
 
 from .error_budget import ErrorBudget
+from .stated import stated_horizon, stated_reward_range
 
 
 @dataclass(frozen=True)
@@ -40,6 +43,10 @@ class Plan:
         Seed of shuffling and resampling.
     incomplete_fraction : float
         Fraction of the episodes that may have begun without being logged.
+    warnings : tuple of str
+        Where the options differ from what the log states, though not in contradiction.
+    reward : str or None
+        Kept column that is evaluated in place of the reward.
     """
 
     assumptions: Assumptions
@@ -50,6 +57,13 @@ class Plan:
     budget: ErrorBudget
     seed: int
     incomplete_fraction: float
+    warnings: tuple[str, ...] = ()
+    reward: str | None = None
+
+    @property
+    def subject(self) -> str:
+        """What is estimated, in words."""
+        return "return" if self.reward is None else f"sum of {self.reward}"
 
     @property
     def base_quantities(self) -> tuple[Quantity, ...]:
@@ -79,6 +93,12 @@ class Plan:
         """Name of the estimator of a quantity."""
         return self.estimators.get(quantity.base.kind, quantity.base.default_estimator)
 
+    def estimate(self, stats: TrajectoryStatistics, quantity: Quantity) -> float:
+        """Point estimate of a quantity; NaN where the log does not support one."""
+        if missing_support(stats) is not None:
+            return math.nan
+        return quantity.estimate(stats, self.estimator(quantity))
+
     def at(self, delta: float) -> Assumptions:
         """The assumptions, with the failure probability of one interval."""
         return replace(self.assumptions, delta=delta)
@@ -87,6 +107,7 @@ class Plan:
         """Return plain Python values, ready for JSON."""
         stated = self.assumptions
         return {
+            "reward": self.reward,
             "gamma": stated.gamma,
             "horizon": stated.horizon,
             "reward_range": _as_list(stated.reward_range),
@@ -122,6 +143,7 @@ def make_plan(
     candidate_depends_on_log: bool = False,
     n_candidates: int = 1,
     evaluation: int | None = None,
+    reward: str | None = None,
 ) -> Plan:
     """Check the options, and fill in what the log knows.
 
@@ -130,16 +152,24 @@ def make_plan(
     """
     if not isinstance(simultaneous, (bool, np.bool_)):
         raise InvalidInputError(f"`simultaneous` must be True or False, got {simultaneous!r}.")
+    if reward is not None and not isinstance(reward, str):
+        raise InvalidInputError(f"`reward` must be the name of a kept column, got {reward!r}.")
+    horizon, remarks = stated_horizon(horizon, metadata)
+    if reward is None:
+        reward_range = stated_reward_range(reward_range, metadata)
     assumptions = Assumptions(
         gamma=gamma,
-        horizon=metadata.horizon if horizon is None else horizon,
-        reward_range=metadata.reward_range if reward_range is None else reward_range,
+        horizon=horizon,
+        reward_range=reward_range,
         return_range=return_range,
         max_ratio=max_ratio,
         max_weight=max_weight,
         delta=delta,
         evidence=Evidence(
-            adaptive=metadata.adaptive, candidate_depends_on_log=candidate_depends_on_log
+            adaptive=metadata.adaptive,
+            candidate_depends_on_log=candidate_depends_on_log,
+            deterministic_actions=metadata.deterministic_actions,
+            shared_exploration=metadata.shared_exploration,
         ),
     )
     _check_ranges(assumptions)
@@ -152,6 +182,8 @@ def make_plan(
         budget=ErrorBudget(assumptions.delta, bool(simultaneous), n_candidates, evaluation),
         seed=_seed(rng),
         incomplete_fraction=metadata.incomplete_fraction,
+        warnings=remarks,
+        reward=reward,
     )
 
 

@@ -24,7 +24,7 @@ from ove_sb3.core.statistics import (
     shard_statistics,
 )
 from ove_sb3.data.completeness import check_complete
-from ove_sb3.data.log import ChunkError, Log, Part
+from ove_sb3.data.log import ChunkError, LogLike, Part
 from ove_sb3.data.trajectories import Trajectories
 from ove_sb3.errors import InvalidInputError, OveError, UncoveredActionWarning
 
@@ -40,6 +40,7 @@ class Job:
     horizon: int | None
     block_steps: int
     columns: tuple[Column, ...] = ()
+    reward: str | None = None  # kept column to take in place of the reward
 
 
 @dataclass(frozen=True)
@@ -67,15 +68,16 @@ class Block:
 
 
 def reduce_log(
-    log: Log,
+    log: LogLike,
     candidates: Sequence[Candidate],
     *,
     gamma: float,
     horizon: int | None,
     columns: Sequence[Column] = (),
+    reward: str | None = None,
     n_jobs: int = 1,
     scheduler: Any = None,
-    progress: bool = False,
+    progress: bool | None = None,
 ) -> list[TrajectoryStatistics]:
     """Statistics of every candidate, in one pass over the log.
 
@@ -84,9 +86,11 @@ def reduce_log(
     n_jobs = check_integer(n_jobs, "n_jobs", 1)
     totals = [Total() for _ in candidates]
     uncovered: list[list[UncoveredActionWarning | None]] = []
+    sent = [None if isinstance(one, KnownLogProbs) else one for one in candidates]
+    job = Job(sent, gamma, horizon, log.block_steps, tuple(columns), reward)
     bar = progress_bar(progress, total=log.n_steps, unit="step", scale=True)
     try:
-        for block in _blocks(log, candidates, gamma, horizon, tuple(columns), n_jobs, scheduler):
+        for block in _blocks(log, candidates, job, n_jobs, scheduler):
             for total, stats in zip(totals, block.stats, strict=True):
                 total.add(stats)
             uncovered.append(block.warnings)
@@ -106,19 +110,15 @@ def reduce_log(
 
 
 def _blocks(
-    log: Log,
+    log: LogLike,
     candidates: Sequence[Candidate],
-    gamma: float,
-    horizon: int | None,
-    columns: tuple[Column, ...],
+    job: Job,
     n_jobs: int,
     scheduler: Any,
 ) -> Iterator[Block]:
     tasks = _Tasks(log, candidates)
     if not log.n_steps:
         raise _too_few(0)
-    sent = [None if isinstance(each, KnownLogProbs) else each for each in candidates]
-    job = Job(sent, gamma, horizon, log.block_steps, columns)
     if parallel.is_local(n_jobs, scheduler):
         # In one go: no file is opened twice.
         yield from reduce_blocks(tasks.whole, job)
@@ -135,7 +135,7 @@ def _blocks(
 class _Tasks:
     """The log in tasks of about `log.chunk_steps` steps, made when they are asked for."""
 
-    def __init__(self, log: Log, candidates: Sequence[Candidate]) -> None:
+    def __init__(self, log: LogLike, candidates: Sequence[Candidate]) -> None:
         self.log = log
         self.steps = math.ceil(log.chunk_steps / log.block_steps) * log.block_steps
         self.known = {
@@ -177,12 +177,13 @@ def reduce_blocks(task: Task, job: Job) -> Iterator[Block]:
         block = Block([], [])
         try:
             check_complete(chunk, job.horizon)
+            rewards = chunk.rewards if job.reward is None else chunk.signal(job.reward)
             for k, sent in enumerate(job.candidates):
                 candidate = task.known[k] if sent is None else sent
                 scores, warning = _score(candidate, chunk, first_step)
                 stats = shard_statistics(
                     scores,
-                    chunk.rewards,
+                    rewards,
                     chunk.lengths,
                     gamma=job.gamma,
                     horizon=job.horizon,

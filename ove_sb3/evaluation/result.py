@@ -41,7 +41,8 @@ class QuantityResult:
     ----------
     quantity : Quantity
     estimate : float
-        Point estimate; unbiased estimates of a variance can be negative.
+        Point estimate; NaN where the log does not support one, see `Evaluation.warnings`.
+        Unbiased estimates of a variance can be negative.
     estimator : str
         Name of the estimator.
     interval : Interval
@@ -215,7 +216,7 @@ class Evaluation:
         """Number of episodes at which the bound would about reach the limit."""
         assert self.stats is not None
         plan, quantity = self.plan, requirement.quantity
-        value = quantity.estimate(self.stats, plan.estimator(quantity))
+        value = plan.estimate(self.stats, quantity)
         if not requirement.holds(value) or bound == value:
             return None
         assumptions = plan.at(plan.interval_delta)
@@ -242,8 +243,8 @@ class Evaluation:
         where = f" of {self.env_id}" if self.env_id else ""
         by = f" logged by {self.behavior}" if self.behavior else ""
         return (
-            f"Estimated return of {self.candidate} from {self.n_trajectories} episodes{where}{by} "
-            f"(gamma {self.plan.assumptions.gamma:g})"
+            f"Estimated {self.plan.subject} of {self.candidate} from {self.n_trajectories} "
+            f"episodes{where}{by} (gamma {self.plan.assumptions.gamma:g})"
         )
 
     @property

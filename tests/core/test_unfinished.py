@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -151,7 +152,7 @@ def check(counts: dict[str, int], n_trials: int) -> None:
         assert p > SIGNIFICANT, (name, count, n_trials)
 
 
-CASES = {
+CASES: dict[str, dict[str, Any]] = {
     "steps": {},
     "unknown stop": {"planned": False},
     "learning": {"adaptive": True},

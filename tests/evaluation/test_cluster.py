@@ -142,7 +142,7 @@ def test_a_damaged_or_missing_shard_is_named(folder: Path, candidate: PPO, addre
     raw = bytearray(shard.read_bytes())
     raw[len(raw) // 2] ^= 0xFF
     shard.write_bytes(raw)
-    with pytest.raises(ove.StorageError, match=f"{shard.name}.*intact"):
+    with pytest.raises(ove.StorageError, match=f"{shard.name}.*as it was written"):
         ove.evaluate(log, candidate, gamma=GAMMA, scheduler=address)
     shard.unlink()
     with pytest.raises(ove.StorageError, match=f"{shard.name}.*must be there"):
