@@ -161,9 +161,9 @@ CASES: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("case", CASES)
-@pytest.mark.parametrize("name", ["long is good", "long is unlikely", "many environments"])
+@pytest.mark.parametrize("name", ["long is good", "many environments"])
 def test_bounds_hold(name: str, case: str) -> None:
-    check(misses(QUEUES[name], 40, **CASES[case]), 40)
+    check(misses(QUEUES[name], 25, **CASES[case]), 25)
 
 
 @pytest.mark.slow
@@ -175,5 +175,5 @@ def test_bounds_hold_in_many_trials(name: str, case: str) -> None:
 
 @pytest.mark.parametrize("name", ["many environments", "more environments"])
 def test_without_the_unfinished_ones_bounds_would_fail(name: str) -> None:
-    counts = misses(QUEUES[name], 30, drop=True)
-    assert max(counts.values()) > 20, counts
+    counts = misses(QUEUES[name], 10, drop=True)
+    assert max(counts.values()) > 8, counts
