@@ -42,6 +42,7 @@ _EPOCH_GROWTH = 1.25
 _AIM = 1.25  # target of p where only its last value counts
 _ENOUGH = 1.1  # p from which on nothing more is bet there
 _LEAST_LEFT = 0.05  # of the observations, for the size of such bets
+_NO_GAINS, _NO_RANKS = np.empty(0), np.empty(0, np.int64)
 _GRID_N = 1e6  # observations that grids are laid for if nothing is known about their number
 _MOST_UNFINISHED = 0.9  # of the observations, in what is planned for
 
@@ -193,6 +194,11 @@ class BetTarget:
         Predicted mean square of x, from the past. Any value is valid.
     max_excess : ndarray, (n_epochs,)
         Largest plausible mean of x above its lower bound; bets shrink for hypotheses beyond it.
+    gains : ndarray, (n,), or None
+        Non-negative amounts that x gains at the first ``ranks[i]`` grid points, so that every grid
+        point tests a variable of its own, such as the indicator of a threshold.
+    ranks : ndarray of int64, (n,), or None
+        Number of grid points at which each observation has its gain.
     """
 
     columns: FloatArray
@@ -201,6 +207,8 @@ class BetTarget:
     lower_bounds: FloatArray
     second_moments: FloatArray
     max_excess: FloatArray
+    gains: FloatArray | None = None
+    ranks: IntArray | None = None
 
 
 def last_rejected(target: BetTarget, schedule: Schedule, grid: FloatArray, level: float) -> int:
@@ -238,6 +246,8 @@ def _arguments(
         np.zeros(0, np.bool_) if schedule.unfinished is None else schedule.unfinished,
         np.ascontiguousarray(grid),
         level,
+        _NO_GAINS if target.gains is None else target.gains,
+        _NO_RANKS if target.ranks is None else target.ranks,
     )
 
 
@@ -260,6 +270,23 @@ def _multiply(
 
 
 @numba.njit(cache=True, nogil=True, fastmath={"nsz", "contract"})
+def _multiply_ranked(
+    values: FloatArray,
+    gains: FloatArray,
+    ranks: IntArray,
+    first: int,
+    capital: FloatArray,
+    slope: FloatArray,
+    offset: FloatArray,
+) -> None:
+    """Multiply the capital of the lanes from grid point `first` on, with gains up to their rank."""
+    for i in range(values.shape[0]):
+        x, gain, rank = values[i], gains[i], ranks[i] - first
+        for j in range(_LANES):
+            capital[j] = capital[j] * (offset[j] + slope[j] * (x + (gain if j < rank else 0.0)))
+
+
+@numba.njit(cache=True, nogil=True, fastmath={"nsz", "contract"})
 def _last_rejected(
     columns: FloatArray,
     coefficients: FloatArray,
@@ -273,6 +300,8 @@ def _last_rejected(
     unfinished: NDArray[np.bool_],
     grid: FloatArray,
     level: float,
+    gains: FloatArray,
+    ranks: IntArray,
 ) -> int:
     capital = np.empty(_LANES)  # p of every lane
     best = np.empty(_LANES)  # its largest value so far
@@ -317,7 +346,14 @@ def _last_rejected(
                     if unfinished[begin + i]:
                         x[i] = lower_bound
             for i in range(0, end - begin, _RUN):
-                _multiply(x[i : min(i + _RUN, end - begin)], capital, slope, offset)
+                stop = min(i + _RUN, end - begin)
+                if gains.shape[0]:
+                    run = slice(begin + i, begin + stop)
+                    _multiply_ranked(
+                        x[i:stop], gains[run], ranks[run], first, capital, slope, offset
+                    )
+                else:
+                    _multiply(x[i:stop], capital, slope, offset)
                 for j in range(_LANES):
                     best[j] = max(best[j], capital[j])
             settled = True
@@ -345,6 +381,8 @@ def _last_capitals(
     unfinished: NDArray[np.bool_],
     grid: FloatArray,
     level: float,
+    gains: FloatArray,
+    ranks: IntArray,
     bet_block: IntArray,
 ) -> FloatArray:
     """Observations may overlap: each is bet on with the bet sizes fixed when it began."""
@@ -377,8 +415,10 @@ def _last_capitals(
             x = max(x, lower_bounds[epoch])  # only rounding can be below the lower bound
             if unfinished.shape[0] and unfinished[i]:
                 x = lower_bounds[epoch]
+            gain, rank = (gains[i], ranks[i]) if gains.shape[0] else (0.0, 0)
             for j in range(n_points):
-                capital[j] *= 1.0 + bets[source, j] * (x - grid[j])
+                gained = x + (gain if j < rank else 0.0)
+                capital[j] *= 1.0 + bets[source, j] * (gained - grid[j])
     return np.where(certain, 1.0, capital)
 
 
