@@ -1,4 +1,4 @@
-"""What is known about a log besides its numbers, in a form that JSON can hold."""
+"""Metadata of a log, as JSON can hold it."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Metadata:
     adaptive : bool
         The behavior depended on earlier episodes, as in the log of a training run.
     reward_range : (float, float) or None
-        Smallest and largest reward the environment can give, where known beforehand.
+        Smallest and largest reward the environment can give, if known in advance.
     unfinished : dict of str to (int, int)
         For every wrapper that logged: episodes that may have begun without being logged (reset
         before their end, or under way when logging stopped), and episodes logged. Empty where the
