@@ -114,6 +114,20 @@ def make_policy(name: str, env: OneStep) -> Any:
     return makers[name]()
 
 
+@pytest.mark.parametrize("dtype", [np.float16, np.float64])
+@pytest.mark.parametrize("make", [squashed, clipped])
+def test_boxes_of_other_precision(dtype: Any, make: Any) -> None:
+    """Drawn by SB3, in single precision, and drawn by `sample`."""
+    env = OneStep(0.0, 0.2)
+    env.action_space = spaces.Box(dtype(0.0), dtype(0.2), (1,), dtype)
+    name, mean, std = ("SAC", 7.0, 0.5) if make is squashed else ("PPO", 0.19, 0.02)
+    behavior, candidate = make(name, env, mean, std), make(name, env, mean + std, std)
+    own = ove.action_distribution(behavior, np.zeros((N_DRAWS, 1), np.float32)).sample(1)
+    for actions in (executed(behavior, N_DRAWS), own):
+        rho = ratios(candidate, behavior, actions)
+        assert abs(deviation(rho)) < 4.0, f"mean ratio {rho.mean()}"
+
+
 @pytest.mark.parametrize("box", [(0.0, 0.2), (0.0, 3.0), (1000.0, 1001.0)])
 @pytest.mark.parametrize(
     ("names", "candidate_name"),
