@@ -22,15 +22,13 @@ OLD_NAMES = (
     "law_of",
     "mean_bound",
     "mean_intervals",
-    "mean_square",
-    "min_mean",
     "n_looks",
     "std_intervals",
     "tail_index",
     "unfinished_share",
     "wager",
 )
-OLD_KEYWORDS = ("looks", "max_variance", "min_mean")
+OLD_KEYWORDS = ("looks", "max_variance", "mean_square", "min_mean")
 PATTERN = re.compile(
     rf"\b(?:{'|'.join(OLD_NAMES)})\b|\b(?:{'|'.join(OLD_KEYWORDS)})=|\bove\.Look\b|\bclass Look\b"
 )
