@@ -15,6 +15,7 @@ from ove_sb3.core.statistics import StepScores
 from ove_sb3.data.metadata import Metadata
 from ove_sb3.data.trajectories import DISCRETE_KINDS, Trajectories
 from ove_sb3.errors import InvalidInputError
+from ove_sb3.policies.provenance import Provenance
 
 _PICKLE = "Loading a model file executes pickled code in it: load only files you trust."
 
@@ -91,6 +92,14 @@ class PolicyCandidate:
             ) from error
         finally:
             torch.set_num_threads(n_threads)
+
+
+def provenance_of(candidate: Candidate) -> Provenance:
+    """Logs that a candidate was trained on or selected by; unknown for arrays."""
+    if not isinstance(candidate, PolicyCandidate):
+        return Provenance()
+    known: Provenance = candidate.policy.provenance()
+    return known
 
 
 def as_candidate(

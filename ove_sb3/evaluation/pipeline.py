@@ -18,7 +18,7 @@ from ove_sb3.data.metadata import Metadata
 from ove_sb3.errors import SupportWarning
 
 from .advice import advise, convergence_rate, episodes_for
-from .candidates import Candidate, LoggedBehavior
+from .candidates import Candidate, LoggedBehavior, provenance_of
 from .plan import Plan
 from .reduction import reduce_log
 from .result import Evaluation, QuantityResult
@@ -51,7 +51,8 @@ def evaluate_candidates(
     evaluations = []
     for candidate, stats in zip(candidates, reduced, strict=True):
         warn_without_support(stats)
-        evaluations.append(_evaluate_statistics(stats, plan, log.metadata, candidate.label))
+        own_plan = plan.for_candidate(provenance_of(candidate), log.metadata)
+        evaluations.append(_evaluate_statistics(stats, own_plan, log.metadata, candidate.label))
     return evaluations
 
 
@@ -65,6 +66,7 @@ def evaluate_a_priori(log: LogLike, candidate: Candidate, plan: Plan, reason: st
         columns=plan.columns,
         reward=plan.reward,
     )
+    plan = plan.for_candidate(provenance_of(candidate), log.metadata)
     assumptions = plan.at(plan.interval_delta)
     results = {
         quantity.name: QuantityResult(

@@ -18,6 +18,7 @@ from ove_sb3.core.quantities import DEFAULT_QUANTITIES, Quantity, as_quantities
 from ove_sb3.core.statistics import Column, TrajectoryStatistics
 from ove_sb3.data.metadata import Metadata
 from ove_sb3.errors import InvalidInputError
+from ove_sb3.policies.provenance import Provenance
 
 from .error_budget import ErrorBudget
 from .stated import stated_horizon, stated_reward_range
@@ -49,6 +50,8 @@ class Plan:
         Where the options differ from what the log states, though not in contradiction.
     reward : str or None
         Kept column that is evaluated in place of the reward.
+    selection_counted : bool
+        The error budget accounts for all evaluations by which the candidate was selected.
     """
 
     assumptions: Assumptions
@@ -61,6 +64,7 @@ class Plan:
     incomplete_fraction: float
     warnings: tuple[str, ...] = ()
     reward: str | None = None
+    selection_counted: bool = False
 
     @property
     def subject(self) -> str:
@@ -105,6 +109,18 @@ class Plan:
         """The assumptions, with the failure probability of one interval."""
         return replace(self.assumptions, delta=delta)
 
+    def for_candidate(self, provenance: Provenance, metadata: Metadata) -> Plan:
+        """The plan with what is known about the candidate and the log."""
+        evidence = self.assumptions.evidence
+        trained = provenance.was_trained_on(metadata.log_ids)
+        evidence = replace(
+            evidence,
+            candidate_depends_on_log=evidence.candidate_depends_on_log or trained,
+            candidate_selected_on_log=not self.selection_counted
+            and provenance.was_selected_by(metadata.log_ids),
+        )
+        return replace(self, assumptions=replace(self.assumptions, evidence=evidence))
+
     def to_dict(self) -> dict[str, Any]:
         """Return plain Python values, ready for JSON."""
         stated = self.assumptions
@@ -146,6 +162,7 @@ def make_plan(
     n_candidates: int = 1,
     evaluation: int | None = None,
     reward: str | None = None,
+    selection_counted: bool = False,
 ) -> Plan:
     """Check the options, and fill in what the log knows.
 
@@ -194,6 +211,7 @@ def make_plan(
         incomplete_fraction=fraction,
         warnings=remarks,
         reward=reward,
+        selection_counted=selection_counted,
     )
 
 

@@ -53,6 +53,7 @@ def test_intervals_of_a_saturated_policy_hold(n_logs: int) -> None:
             data[rows], log_probs[rows], gamma=1.0, horizon=1, delta=DELTA, approximate=None
         )
         for name, value in truth.items():
+            assert result[name].interval.guaranteed
             assert result[name].interval.width < 0.3, "uninformative bounds cover everything"
             misses[name] += value not in result[name].interval
     for name, count in misses.items():

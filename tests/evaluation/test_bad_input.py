@@ -13,8 +13,7 @@ from stable_baselines3 import A2C, PPO
 
 import ove_sb3 as ove
 from ove_sb3.data.metadata import Metadata
-
-from .corridor import GAMMA, make_env
+from tests.problems.corridor import GAMMA, make_env
 
 
 def truncated_last(data: ove.Trajectories) -> ove.Trajectories:

@@ -18,8 +18,7 @@ from stable_baselines3 import PPO
 
 import ove_sb3 as ove
 from ove_sb3.data.metadata import Metadata
-
-from .corridor import (
+from tests.problems.corridor import (
     GAMMA,
     HORIZON,
     REWARD_RANGE,

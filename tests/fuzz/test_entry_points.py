@@ -17,7 +17,7 @@ from ove_sb3.errors import OveError
 from .entry_points import ENTRY_POINTS, EntryPoint
 from .junk import changed
 
-FEW = 20
+FEW = 25
 MANY = 20_000 // len(ENTRY_POINTS) + 1
 OPTIONS: dict[str, Any] = {"deadline": None, "suppress_health_check": list(HealthCheck)}
 parametrize = pytest.mark.parametrize("entry", ENTRY_POINTS, ids=lambda entry: entry.name)

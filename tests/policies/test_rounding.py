@@ -20,6 +20,7 @@ from ove_sb3.policies.bounds import BoxBounds
 from ove_sb3.policies.rounding import FloatGrid
 
 from .fixed_gaussians import OneStep, cell_p_value, clipped, deviation, executed, ratios, squashed
+from .toys import make_model
 
 N_DRAWS = 100_000
 BOXES = [(0.0, 0.2), (0.0, 3.0), (-1.0, 1.0), (-2.0, 2.0), (1000.0, 1001.0), (-0.3, 1.7), (-1, 3)]
@@ -111,6 +112,20 @@ def make_policy(name: str, env: OneStep) -> Any:
         "uniform": lambda: ove.UniformPolicy(space),
     }
     return makers[name]()
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float64])
+@pytest.mark.parametrize("make", [squashed, clipped])
+def test_boxes_of_other_precision(dtype: Any, make: Any) -> None:
+    """Drawn by SB3, in single precision, and drawn by `sample`."""
+    env = OneStep(0.0, 0.2)
+    env.action_space = spaces.Box(dtype(0.0), dtype(0.2), (1,), dtype)
+    name, mean, std = ("SAC", 7.0, 0.5) if make is squashed else ("PPO", 0.19, 0.02)
+    behavior, candidate = make(name, env, mean, std), make(name, env, mean + std, std)
+    own = ove.action_distribution(behavior, np.zeros((N_DRAWS, 1), np.float32)).sample(1)
+    for actions in (executed(behavior, N_DRAWS), own):
+        rho = ratios(candidate, behavior, actions)
+        assert abs(deviation(rho)) < 4.0, f"mean ratio {rho.mean()}"
 
 
 @pytest.mark.parametrize("box", [(0.0, 0.2), (0.0, 3.0), (1000.0, 1001.0)])
@@ -217,3 +232,29 @@ def test_numbers_that_a_squashed_policy_never_executes() -> None:
     assert np.log(0.4) < at_bound < 0.0
     assert never == -np.inf
     assert np.isfinite(inside)
+
+
+@pytest.mark.parametrize("case", ["PPO-box", "SAC-box", "TQC-box", "CrossQ-box", "SAC-dict"])
+@pytest.mark.parametrize("log_std", [-4.5, -9.0])
+def test_narrow_gaussians_do_not_depend_on_the_batch_size(case: str, log_std: float) -> None:
+    model = make_model(case, policy_kwargs={"net_arch": [64, 64]})
+    with torch.no_grad():
+        if case.startswith("PPO"):
+            model.policy.log_std.fill_(log_std)
+        else:
+            model.policy.actor.log_std.weight.mul_(1e-3)
+            model.policy.actor.log_std.bias.fill_(log_std)
+    model.observation_space.seed(1)
+    batch = as_batch([model.observation_space.sample() for _ in range(200)], model)
+    actions = ove.action_distribution(model, batch).sample(1)
+    whole = ove.log_prob(model, batch, actions)
+    for batch_size in (1, 7, 33, 100):
+        parts = ove.log_prob(model, batch, actions, batch_size=batch_size)
+        np.testing.assert_allclose(parts, whole, rtol=0, atol=1e-9)
+    assert np.isfinite(whole).all()
+
+
+def as_batch(observations: list[Any], model: Any) -> Any:
+    if isinstance(model.observation_space, spaces.Dict):
+        return {key: np.stack([row[key] for row in observations]) for key in observations[0]}
+    return np.stack(observations)
