@@ -60,7 +60,7 @@ class Limits:
 
 @dataclass(frozen=True)
 class Assumptions:
-    """What the caller states before seeing the data, checked on construction.
+    """Assumptions stated before seeing the data, checked on construction.
 
     Attributes
     ----------

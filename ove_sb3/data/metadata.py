@@ -1,4 +1,4 @@
-"""What is known about a log besides its numbers, in a form that JSON can hold."""
+"""Metadata of a log, as JSON can hold it."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Metadata:
     adaptive : bool
         The behavior depended on earlier episodes, as in the log of a training run.
     reward_range : (float, float) or None
-        Smallest and largest reward the environment can give, where known beforehand.
+        Smallest and largest reward the environment can give, if known in advance.
     begun : dict of str to LoggingRecord
         For every wrapper that logged: how many episodes it began, also those that were reset before
         their end or under way when logging stopped. Empty where the number of episodes was fixed

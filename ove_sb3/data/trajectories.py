@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from os import PathLike
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,6 +20,7 @@ from ove_sb3._validation import (
     as_generator,
     as_lengths,
     bad_step,
+    check_path,
     check_real,
     check_same_size,
 )
@@ -338,9 +338,11 @@ class Trajectories:
         episodes = np.arange(len(self))
         try:
             chosen = np.atleast_1d(episodes[index if isinstance(index, slice) else np.array(index)])
+            if chosen.ndim != 1 or isinstance(index, (bool, np.bool_)):
+                raise IndexError
         except (IndexError, ValueError, TypeError) as error:
             message = f"`index` must name some of the {len(self)} episodes, got {index!r}."
-            if isinstance(index, (int, np.integer)):
+            if isinstance(index, (int, np.integer)) and not isinstance(index, bool):
                 raise IndexError(message) from error
             raise InvalidInputError(message) from error
         if self.metadata.adaptive and (np.diff(chosen) <= 0).any():
@@ -454,7 +456,7 @@ class Trajectories:
         from ove_sb3.store.writer import write_log
 
         metadata = self.metadata.to_dict()
-        write_log(self.to_batch(), metadata, Path(path), overwrite=overwrite)
+        write_log(self.to_batch(), metadata, check_path(path), overwrite=overwrite)
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> Trajectories:
@@ -462,7 +464,7 @@ class Trajectories:
         from ove_sb3.store.directory import load_all
         from ove_sb3.store.location import Location
 
-        contents, columns = load_all(Location(Path(path).absolute()))
+        contents, columns = load_all(Location(check_path(path).absolute()))
         return cls.from_contents(contents, columns)
 
     @classmethod
@@ -570,7 +572,8 @@ def _read_only(array: NDArray[Any]) -> NDArray[Any]:
 
 def _check_parts(parts: object) -> list[Trajectories]:
     """The logs to be joined; those of different environments are refused."""
-    if isinstance(parts, Trajectories) or not isinstance(parts, Iterable):
+    array = isinstance(parts, np.ndarray)
+    if isinstance(parts, Trajectories) or array or not isinstance(parts, Iterable):
         raise InvalidInputError(
             f"`parts` must be a sequence of Trajectories, got {type(parts).__name__}."
         )

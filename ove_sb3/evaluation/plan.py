@@ -1,4 +1,4 @@
-"""What an evaluation is asked: the assumptions, the quantities, and how they are computed."""
+"""Plan of an evaluation: assumptions, quantities, estimators and methods."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class Plan:
 
     @property
     def subject(self) -> str:
-        """What is estimated, in words."""
+        """Name of the variable whose distribution is estimated."""
         return "return" if self.reward is None else f"sum of {self.reward}"
 
     @property
