@@ -136,7 +136,8 @@ def _run(
         if not deterministic:
             state = distribution.state  # that of Ornstein-Uhlenbeck noise is known after the draw
         step = copy_step(observations, actions, log_probs, masks, distribution.columns)
-        outcome = copy_outcome(*venv.step(actions), signals=steps.signals)
+        after, rewards, dones, infos = venv.step(actions)
+        outcome = copy_outcome(after, rewards, dones, infos, steps.signals)
         observations, start = outcome.observations, outcome.dones
         if ended := steps.add(step, outcome):
             bar.update(ended)
