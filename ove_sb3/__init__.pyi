@@ -32,6 +32,8 @@ from .core.quantities import Quantity as Quantity
 from .core.quantities import StandardDeviation as StandardDeviation
 from .core.quantities import Variance as Variance
 from .core.quantities import register_quantity as register_quantity
+from .core.sequence import ConfidenceSequence as ConfidenceSequence
+from .core.sequence import confidence_sequence as confidence_sequence
 from .core.statistics import Column as Column
 from .core.statistics import Steps as Steps
 from .core.statistics import StepScores as StepScores

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -84,6 +85,30 @@ class Sample:
         unfinished = order == n
         lengths = np.append(stats.lengths, 0)[order]
         open_end = _plan(logging, lengths, unfinished)
+        return cls(_with_zeros(stats), limits, order, overlaps, open_end)
+
+    @classmethod
+    def so_far(
+        cls,
+        stats: TrajectoryStatistics,
+        limits: Limits,
+        running: IntArray,
+        target_n: int,
+    ) -> Sample:
+        """Sample of the trajectories that have ended so far, and of those under way.
+
+        In the order in which they ended. Nothing but the end of the schedule depends on how many
+        there are; it is planned for `target_n`. `running` is the number of those that had ended
+        when each one under way began.
+        """
+        n, m = len(stats), running.size
+        order = np.concatenate([np.arange(n), np.full(m, n)])
+        overlaps = None
+        if m or stats.overlaps is not None:
+            during = np.zeros(n, np.int64) if stats.overlaps is None else stats.overlaps
+            overlaps = np.concatenate([during, n + np.arange(m) - running])
+        pilot = math.ceil(max(_PILOT_FRACTION * target_n, min(_PILOT, _LARGEST_SHARE * target_n)))
+        open_end = OpenEnd(order == n, pilot, float(target_n), m)
         return cls(_with_zeros(stats), limits, order, overlaps, open_end)
 
 

@@ -1,0 +1,79 @@
+"""Bounds that hold at every number of trajectories at once."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from ove_sb3._validation import IntArray
+from ove_sb3.core.assumptions import Limits
+from ove_sb3.core.quantities.base import Quantity
+from ove_sb3.core.sample import Sample
+from ove_sb3.core.statistics import TrajectoryStatistics
+
+from .base import Method, Tails
+
+_NOTHING = np.empty(0, np.int64)
+_TARGETS = tuple(64 * 2**k for k in range(16))  # to 2 million trajectories
+_NEAREST = 2  # targets tried at any time
+
+
+@dataclass(frozen=True, eq=False)
+class AnytimeBetting(Method):
+    """Test martingales whose bets do not depend on how many trajectories there will be.
+
+    By Ville's inequality the capital of a true hypothesis stays below 1/a at all times, with
+    probability at least 1 - a. So the bounds may be computed again and again while a log grows,
+    and logging may stop at any time, whatever was seen until then. They are wider than those of
+    `Betting`, which are for one number of trajectories.
+
+    Bets aim at a number of trajectories. Without `target_n` there is a test for each of ten
+    numbers, each at a tenth of the level, and the best of the bounds is taken.
+
+    Attributes
+    ----------
+    target_n : int or None
+        Number of trajectories at which the bounds are to be tightest. They hold at every number.
+    running : ndarray of int64, (m,)
+        For every trajectory under way, the number of those that had ended when it began. They
+        count at the lower bound of what is bet on, because long ones are under way more often.
+    """
+
+    name = "anytime"
+    proven = True
+    handles_adaptive = True
+    handles_unfinished = True
+
+    target_n: int | None = None
+    running: IntArray = field(default_factory=lambda: _NOTHING)
+
+    def bounds(
+        self,
+        quantity: Quantity,
+        stats: TrajectoryStatistics,
+        limits: Limits,
+        tails: Tails,
+        *,
+        adaptive: bool,
+        rng: np.random.Generator,
+    ) -> tuple[float, float]:
+        """One-sided bounds of the quantity, each from tests of its own."""
+        del adaptive, rng  # always in the order in which the trajectories ended
+        targets, share = self._targets(len(stats))
+        lower, upper = -math.inf, math.inf
+        for target in targets:
+            sample = Sample.so_far(stats, limits, self.running, target)
+            if tails.lower > 0.0:
+                lower = max(lower, quantity.betting_lower(sample, share * tails.lower))
+            if tails.upper > 0.0:
+                upper = min(upper, quantity.betting_upper(sample, share * tails.upper))
+        return lower, upper
+
+    def _targets(self, n: int) -> tuple[tuple[int, ...], float]:
+        """Numbers to aim at now, and the share of the level that each of all numbers has."""
+        if self.target_n is not None:
+            return (self.target_n,), 1.0
+        nearest = sorted(_TARGETS, key=lambda target: abs(math.log(target / n)))
+        return tuple(nearest[:_NEAREST]), 1.0 / len(_TARGETS)

@@ -1,0 +1,195 @@
+"""Confidence sequences: bounds that hold at every number of trajectories at once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ove_sb3._validation import FloatArray, IntArray, check_integer
+from ove_sb3.errors import InvalidInputError
+
+from .assumptions import Assumptions
+from .inference import compute_interval, warn_without_support
+from .interval import Interval, label_word
+from .label import Evidence
+from .methods.anytime import AnytimeBetting
+from .quantities import Quantity, as_quantity
+from .statistics import TrajectoryStatistics
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+_FIRST = 60  # trajectories: before, there is little more than the pilot
+_GROWTH = 1.35  # of the number of trajectories from one entry to the next
+
+
+@dataclass(frozen=True, eq=False)
+class ConfidenceSequence:
+    """Bounds at several numbers of trajectories, which hold at all of them together.
+
+    Attributes
+    ----------
+    n : ndarray of int64, (k,)
+        Numbers of trajectories, increasing. Between two of them the bounds of the smaller hold.
+    lower, upper : ndarray, (k,)
+        Running intersection: no bound is wider than one before it.
+    delta : float
+        Probability that any bound at any n misses.
+    quantity : str
+        Short name.
+    guaranteed : bool
+    assumptions, reasons : tuple of str
+        See `Interval`.
+    """
+
+    n: IntArray
+    lower: FloatArray
+    upper: FloatArray
+    delta: float
+    quantity: str
+    guaranteed: bool
+    assumptions: tuple[str, ...] = field(repr=False)
+    reasons: tuple[str, ...] = field(repr=False)
+
+    def __len__(self) -> int:
+        return int(self.n.size)
+
+    def __str__(self) -> str:
+        return (
+            f"{self.quantity} {100 * (1 - self.delta):g}% {label_word(self.guaranteed)} at every "
+            f"n <= {self.n[-1]}: [{self.lower[-1]:.4g}, {self.upper[-1]:.4g}]"
+        )
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draw the bounds against the number of trajectories; return the axes."""
+        if ax is None:
+            from matplotlib.figure import Figure
+
+            ax = Figure(figsize=(6.4, 4.0), layout="constrained").subplots()
+        ax.fill_between(self.n, self.lower, self.upper, step="post", color="#0072B2", alpha=0.2)
+        ax.step(self.n, self.lower, where="post", color="#0072B2")
+        ax.step(self.n, self.upper, where="post", color="#0072B2")
+        ax.set_xscale("log")
+        ax.set_xlabel("episodes")
+        ax.set_ylabel(f"{self.quantity} of the return")
+        confidence = f"{100 * (1 - self.delta):g}%"
+        ax.set_title(f"Bounds that hold at every n, {confidence} {label_word(self.guaranteed)}")
+        return ax
+
+
+def confidence_sequence(
+    stats: TrajectoryStatistics,
+    quantity: str | Quantity,
+    *,
+    reward_range: tuple[float, float] | str | None = None,
+    return_range: tuple[float, float] | None = None,
+    max_ratio: float | None = None,
+    max_weight: float | None = None,
+    delta: float = 0.05,
+    target_n: int | None = None,
+    adaptive: bool = False,
+) -> ConfidenceSequence:
+    """Bounds on a quantity of the candidate's return that hold at every n at once.
+
+    Look as often as you like and stop whenever you like: the probability that any bound at any
+    time misses is at most `delta`.
+
+    Parameters
+    ----------
+    stats : TrajectoryStatistics
+        Trajectories in the order in which they ended. If several ran at the same time, with
+        `overlaps`: those under way at any time are then accounted for.
+    quantity : str or Quantity
+        See `interval`.
+    reward_range, return_range, max_ratio, max_weight
+        Assumptions, see `interval`.
+    delta : float
+        Probability that any bound misses.
+    target_n : int, optional
+        Number of trajectories at which the bounds are to be tightest; they hold at every number.
+    adaptive : bool
+        The behavior was changed based on earlier trajectories.
+
+    Returns
+    -------
+    ConfidenceSequence
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import ove_sb3 as ove
+    >>> rng = np.random.default_rng(0)
+    >>> rewards, lengths = rng.random(2000), np.ones(2000, dtype=int)
+    >>> stats = ove.trajectory_statistics(np.zeros(2000), rewards, lengths, gamma=1.0, horizon=1)
+    >>> sequence = ove.confidence_sequence(stats, "mean", reward_range=(0, 1), max_weight=1.0)
+    >>> bool(((sequence.lower < 0.5) & (sequence.upper > 0.5)).all())
+    True
+    """
+    what = as_quantity(quantity)
+    if target_n is not None:
+        target_n = check_integer(target_n, "target_n", 2)
+    assumptions = Assumptions(
+        gamma=stats.gamma,
+        horizon=stats.horizon,
+        reward_range=reward_range,
+        return_range=return_range,
+        max_ratio=max_ratio,
+        max_weight=max_weight,
+        delta=delta,
+        evidence=Evidence(adaptive=bool(adaptive)),
+    )
+    if stats.begins is not None:
+        raise InvalidInputError(
+            "`stats` must be those of plain arrays, got a log that records beginnings. Use "
+            "ove_sb3.watch to follow a log."
+        )
+    warn_without_support(stats)
+    sizes = look_sizes(len(stats))
+    intervals = [_at(stats, int(n), what, assumptions, target_n) for n in sizes]
+    lower = np.maximum.accumulate([interval.lower for interval in intervals])
+    upper = np.minimum.accumulate([interval.upper for interval in intervals])
+    last = intervals[-1]
+    return ConfidenceSequence(
+        n=sizes,
+        lower=lower,
+        upper=upper,
+        delta=assumptions.delta,
+        quantity=what.name,
+        guaranteed=last.guaranteed and bool((lower <= upper).all()),
+        assumptions=last.assumptions,
+        reasons=last.reasons,
+    )
+
+
+def look_sizes(n: int) -> IntArray:
+    """Numbers of trajectories at which bounds are computed: a geometric series that ends at n."""
+    sizes = [float(min(_FIRST, n))]
+    while sizes[-1] * _GROWTH < n:
+        sizes.append(sizes[-1] * _GROWTH)
+    return np.unique(np.append(np.floor(sizes), n).astype(np.int64))
+
+
+def running_at(n: int, overlaps: IntArray | None) -> IntArray:
+    """For trajectories under way when n had ended: how many had ended when each one began.
+
+    Trajectory j, in the order in which they ended, began when ``j - overlaps[j]`` had ended.
+    """
+    if overlaps is None:
+        return np.empty(0, np.int64)
+    later = np.arange(n, overlaps.size)
+    began = later - overlaps[n:]
+    return np.asarray(np.sort(began[began <= n]))
+
+
+def _at(
+    stats: TrajectoryStatistics,
+    n: int,
+    quantity: Quantity,
+    assumptions: Assumptions,
+    target_n: int | None,
+) -> Interval:
+    method = AnytimeBetting(target_n, running_at(n, stats.overlaps))
+    part: Any = stats if n == len(stats) else stats.select(np.arange(n))
+    return compute_interval(part, quantity, method, assumptions)

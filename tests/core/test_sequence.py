@@ -1,0 +1,151 @@
+"""Confidence sequences: bounds that hold at every n at once, with several environments too."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import matplotlib.figure
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from scipy.stats import binomtest
+
+import ove_sb3 as ove
+from ove_sb3.core.sequence import look_sizes, running_at
+
+DELTA = 0.2
+FloatArray = NDArray[np.float64]
+
+
+def bandit(n: int, rng: np.random.Generator) -> tuple[FloatArray, FloatArray]:
+    """Weights and returns of one-step episodes; the candidate prefers the rare, large return."""
+    arm = rng.random(n) < 0.1
+    return np.where(arm, 4.0, 2.0 / 3.0), np.where(arm, rng.random(n) < 0.5, rng.random(n) * 0.2)
+
+
+# The candidate takes the arm with probability 0.4.
+_SECOND = 0.4 * 0.5 + 0.6 * 0.04 / 3
+TRUTH = {"mean": 0.26, "variance": _SECOND - 0.26**2, "p_below:0.5": 0.8}
+
+
+def sequence(weights: FloatArray, returns: FloatArray, quantity: str, **options: Any) -> Any:
+    stats = ove.trajectory_statistics(
+        np.log(weights),
+        returns,
+        np.ones(returns.size, int),
+        gamma=1.0,
+        horizon=1,
+        overlaps=options.pop("overlaps", None),
+    )
+    return ove.confidence_sequence(
+        stats, quantity, reward_range=(0, 1), max_weight=4.0, delta=DELTA, **options
+    )
+
+
+def misses(result: Any, truth: float) -> tuple[bool, bool]:
+    """Whether the lower and the upper bound miss at any n."""
+    return bool((result.lower > truth + 1e-9).any()), bool((result.upper < truth - 1e-9).any())
+
+
+def check_coverage(n_runs: int, n: int, quantity: str, **options: Any) -> None:
+    counts = np.zeros(2, int)
+    for run in range(n_runs):
+        weights, returns = bandit(n, np.random.default_rng(run))
+        counts += misses(sequence(weights, returns, quantity, **options), TRUTH[quantity])
+    for count in counts:
+        assert binomtest(int(count), n_runs, DELTA / 2, alternative="greater").pvalue > 1e-4
+
+
+@pytest.mark.parametrize(
+    ("quantity", "target_n"),
+    [("mean", None), ("mean", 200), ("variance", 200), ("p_below:0.5", 200)],
+)
+def test_no_bound_misses_at_any_time(quantity: str, target_n: int | None) -> None:
+    check_coverage(25, 400, quantity, target_n=target_n)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("quantity", TRUTH)
+@pytest.mark.parametrize("target_n", [None, 1_000])
+def test_no_bound_misses_at_any_time_in_many_runs(quantity: str, target_n: int | None) -> None:
+    check_coverage(2_000, 10_000, quantity, target_n=target_n)
+
+
+def concurrent(n: int, n_envs: int, rng: np.random.Generator) -> tuple[FloatArray, NDArray[Any]]:
+    """Returns of episodes in the order in which they end, and how many ended during each.
+
+    Long episodes return 1, short ones 0: at any time the short ones are in the majority.
+    """
+    begun_at = np.zeros(n_envs)
+    ended_before = np.zeros(n_envs, int)
+    value = (rng.random(n_envs) < 0.5).astype(float)
+    ends = begun_at + np.where(value > 0, 100.0, 1.0) + rng.random(n_envs) * 0.01
+    returns, overlaps = np.empty(n), np.empty(n, int)
+    for k in range(n):
+        env = int(ends.argmin())
+        returns[k], overlaps[k] = value[env], k - ended_before[env]
+        ended_before[env] = k + 1
+        value[env] = float(rng.random() < 0.5)
+        ends[env] += (100.0 if value[env] else 1.0) + rng.random() * 0.01
+    return returns, overlaps
+
+
+def run_concurrent(n_runs: int, n_envs: int, *, known: bool) -> int:
+    count = 0
+    for run in range(n_runs):
+        returns, overlaps = concurrent(250, n_envs, np.random.default_rng(run))
+        options = {"overlaps": overlaps} if known else {}
+        result = sequence(np.ones(250), returns, "mean", **options)
+        count += misses(result, 0.5)[1]
+    return count
+
+
+@pytest.mark.parametrize("n_envs", [2, 64])
+def test_episodes_under_way_count(n_envs: int) -> None:
+    n_runs = 8
+    count = run_concurrent(n_runs, n_envs, known=True)
+    assert binomtest(count, n_runs, DELTA / 2, alternative="greater").pvalue > 1e-4
+    if n_envs == 64:  # without them the bounds fail
+        assert run_concurrent(n_runs, n_envs, known=False) > 0.8 * n_runs
+
+
+def test_who_is_under_way() -> None:
+    # Episodes in the order of their ends; the third began first and ran through the others.
+    overlaps = np.array([0, 0, 2, 1])
+    assert running_at(0, overlaps).tolist() == [0, 0]
+    assert running_at(1, overlaps).tolist() == [0, 1]
+    assert running_at(2, overlaps).tolist() == [0, 2]
+    assert running_at(4, overlaps).tolist() == []
+    assert running_at(2, None).size == 0
+
+
+def test_a_longer_log_only_adds_to_the_sequence() -> None:
+    weights, returns = bandit(3_000, np.random.default_rng(0))
+    sizes = look_sizes(3_000)
+    cut = int(sizes[-4])
+    whole = sequence(weights, returns, "mean")
+    part = sequence(weights[:cut], returns[:cut], "mean")
+    np.testing.assert_array_equal(part.lower, whole.lower[: part.n.size])
+    np.testing.assert_array_equal(part.upper, whole.upper[: part.n.size])
+    assert (np.diff(whole.lower) >= 0).all()
+    assert (np.diff(whole.upper) <= 0).all()
+    assert whole.n[-1] == 3_000
+    assert whole.guaranteed
+    assert "at every n <= 3000" in str(whole)
+
+
+def test_the_target_is_where_it_is_tightest() -> None:
+    weights, returns = bandit(4_000, np.random.default_rng(1))
+    aimed, any_n = (sequence(weights, returns, "mean", target_n=target) for target in (4_000, None))
+    assert aimed.upper[-1] - aimed.lower[-1] < any_n.upper[-1] - any_n.lower[-1]
+
+
+def test_the_figure() -> None:
+    weights, returns = bandit(500, np.random.default_rng(2))
+    axes = matplotlib.figure.Figure().subplots()
+    result = sequence(weights, returns, "mean")
+    assert result.plot(axes) is axes
+    assert axes.get_xlabel() == "episodes"
+    assert result.plot().get_ylabel() == "mean of the return"
+    with pytest.raises(ove.InvalidInputError, match="`target_n` must be an integer"):
+        sequence(weights, returns, "mean", target_n=0)
