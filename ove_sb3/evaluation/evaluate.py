@@ -93,7 +93,8 @@ def evaluate(
     deterministic : bool
         Evaluate the candidate as it acts with ``deterministic=True``; not for a Box.
     rng : int, Generator or None
-        Seed of shuffling and resampling; the result names it.
+        Seed of shuffling and resampling; the result names it. Choose it before looking at a
+        result: the guarantee is for one seed, not for the best of several.
     n_jobs : int
         Processes that share the work (needs joblib if more than 1); they change no result.
     scheduler : str or distributed.Client, optional

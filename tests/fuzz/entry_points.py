@@ -329,7 +329,7 @@ ENTRY_POINTS = [
             "seed": 3,
             "adaptive": True,
             "reward_range": (0, 1),
-            "unfinished": {"a": (1, 2)},
+            "begun": {"1": {"begun": 3, "ended": 2}},
             "behavior": None,
             "fingerprint": None,
             "log_ids": ("a",),
