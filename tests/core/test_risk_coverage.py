@@ -56,6 +56,7 @@ def count_misses(
                         reward_range=problem.reward_range,
                         max_weight=bound,
                         delta=delta,
+                        method=ove.Betting(n_shuffles=1),
                     )
                     assert interval.guaranteed == interval.consistent
                     missed = counts[f"{name} max_weight={bound}", delta]
