@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
 import numpy as np
@@ -56,6 +56,8 @@ class Metadata:
     shared_exploration : bool
         The behavior decided once for several environments whether to explore, as DQN does: their
         episodes are dependent.
+    lost_episodes : int
+        Episodes that were damaged and dropped by ``ove-sb3 repair``.
     """
 
     env_id: str | None = None
@@ -72,6 +74,7 @@ class Metadata:
     log_ids: tuple[str, ...] = ()
     deterministic_actions: bool = False
     shared_exploration: bool = False
+    lost_episodes: int = 0
 
     def __post_init__(self) -> None:
         put = object.__setattr__
@@ -90,6 +93,7 @@ class Metadata:
             put(self, "horizon", check_integer(self.horizon, "horizon", 1))
         if self.reward_range is not None:
             put(self, "reward_range", check_range(self.reward_range, "reward_range"))
+        put(self, "lost_episodes", check_integer(self.lost_episodes, "lost_episodes", 0))
         put(self, "log_ids", check_log_ids(self.log_ids))
         put(self, "unfinished", {str(k): _counts(v) for k, v in self.unfinished.items()})
 
@@ -183,6 +187,10 @@ def _union(_name: str, values: Sequence[Any]) -> tuple[str, ...]:
     return tuple({entry: None for value in values for entry in value})
 
 
+def _largest(_name: str, values: Sequence[Any]) -> int:
+    return int(max(values))
+
+
 def _widest(_name: str, values: Sequence[Any]) -> tuple[float, float] | None:
     ranges = [value for value in values if value is not None]
     return (min(r[0] for r in ranges), max(r[1] for r in ranges)) if ranges else None
@@ -213,8 +221,18 @@ _MERGE_RULES: dict[str, Callable[[str, Sequence[Any]], Any]] = {
     "log_ids": _union,
     "deterministic_actions": _any,
     "shared_exploration": _any,
+    "lost_episodes": _largest,
 }
 """How the values of a field are joined. No reason against a guarantee may get lost."""
+
+
+def stored_metadata(
+    parts: Sequence[Mapping[str, Any]], *, lost_episodes: int | None = None
+) -> Metadata:
+    """Joint metadata of several writers; `lost_episodes` is what the log itself says."""
+    metadata = Metadata.from_stored(merge_dicts(parts))
+    lost = max(metadata.lost_episodes, lost_episodes or 0)
+    return replace(metadata, lost_episodes=lost)
 
 
 def merge_dicts(parts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
