@@ -157,6 +157,13 @@ def check_integer(value: object, name: str, low: int, remedy: str = "") -> int:
     return int(value)  # type: ignore[call-overload, no-any-return]
 
 
+def check_progress(value: object) -> bool | None:
+    """Return `value` if it says whether to show a progress bar."""
+    if value is not None and not isinstance(value, bool):
+        raise InvalidInputError(f"`progress` must be True, False or None, got {value!r}.")
+    return value
+
+
 def check_choice(value: object, name: str, choices: Iterable[str]) -> str:
     """Return `value` if it is one of `choices`."""
     known = tuple(choices)

@@ -52,7 +52,7 @@ def collect(
     deterministic: options.Deterministic = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a log there.")] = False,
     seed: Annotated[int, typer.Option(help="Seed of the environments and actions.")] = 0,
-    progress: options.Progress = False,
+    progress: options.Progress = None,
     json: options.Json = False,
 ) -> None:
     """Run a model and log every step with the probability of its action."""

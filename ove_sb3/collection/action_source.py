@@ -21,7 +21,8 @@ from stable_baselines3.common.vec_env import VecNormalize
 
 from ove_sb3._validation import FloatArray
 from ove_sb3.errors import DependenceWarning, InvalidInputError, UnsupportedPolicyError
-from ove_sb3.policies.box import BoxBounds, NoisyUniform
+from ove_sb3.policies.bounds import BoxBounds
+from ove_sb3.policies.box import NoisyUniform
 from ove_sb3.policies.dispatch import as_policy
 from ove_sb3.policies.distribution import ActionDistribution
 from ove_sb3.policies.observations import Observation

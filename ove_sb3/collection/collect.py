@@ -34,7 +34,7 @@ def collect(
     n_envs: int = 1,
     deterministic: bool = False,
     reward_range: tuple[float, float] | None = None,
-    progress: bool = False,
+    progress: bool | None = None,
 ) -> Trajectories:
     """Run `model` and log every step with the probability of its action.
 
@@ -59,8 +59,8 @@ def collect(
         Act as ``predict(..., deterministic=True)``; not for a Box.
     reward_range : (float, float), optional
         Smallest and largest reward of the environment, stored in the metadata.
-    progress : bool
-        Show a progress bar (needs tqdm).
+    progress : bool, optional
+        Show a progress bar. By default in a terminal or notebook, after two seconds.
 
     Returns
     -------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -10,10 +11,11 @@ import numpy as np
 
 from ove_sb3._validation import as_generator, check_integer
 from ove_sb3.core.assumptions import Assumptions
+from ove_sb3.core.diagnostics import missing_support
 from ove_sb3.core.label import Evidence
 from ove_sb3.core.methods import Method, as_method
 from ove_sb3.core.quantities import DEFAULT_QUANTITIES, Quantity, as_quantities
-from ove_sb3.core.statistics import Column
+from ove_sb3.core.statistics import Column, TrajectoryStatistics
 from ove_sb3.data.metadata import Metadata
 from ove_sb3.errors import InvalidInputError
 
@@ -92,6 +94,12 @@ class Plan:
     def estimator(self, quantity: Quantity) -> str:
         """Name of the estimator of a quantity."""
         return self.estimators.get(quantity.base.kind, quantity.base.default_estimator)
+
+    def estimate(self, stats: TrajectoryStatistics, quantity: Quantity) -> float:
+        """Point estimate of a quantity; NaN where the log does not support one."""
+        if missing_support(stats) is not None:
+            return math.nan
+        return quantity.estimate(stats, self.estimator(quantity))
 
     def at(self, delta: float) -> Assumptions:
         """The assumptions, with the failure probability of one interval."""
