@@ -2,27 +2,18 @@
 
 from __future__ import annotations
 
+from os import PathLike
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from ove_sb3._progress import ProgressBar, progress_bar
-from ove_sb3._validation import IntArray, check_integer
+from ove_sb3._progress import progress_bar
+from ove_sb3._validation import check_integer
 from ove_sb3.data.trajectories import Trajectories
 from ove_sb3.policies.dispatch import as_policy
-from ove_sb3.policies.observations import take_rows
-from ove_sb3.policies.policy import Policy, PolicyContext
 
-from .environments import (
-    as_vec_env,
-    check_spaces,
-    copy_observations,
-    metadata_of,
-    read_masks,
-    split_normalizer,
-    stack_observations,
-)
+from .environments import as_vec_env, check_spaces, metadata_of, split_normalizer
+from .rounds import Run, Steps, collect_rounds
 
 
 def collect(
@@ -35,6 +26,7 @@ def collect(
     deterministic: bool = False,
     reward_range: tuple[float, float] | None = None,
     progress: bool | None = None,
+    path: str | PathLike[str] | None = None,
 ) -> Trajectories:
     """Run `model` and log every step with the probability of its action.
 
@@ -61,6 +53,11 @@ def collect(
         Smallest and largest reward of the environment, stored in the metadata.
     progress : bool, optional
         Show a progress bar. By default in a terminal or notebook, after two seconds.
+    path : path, optional
+        Directory to write to. Finished episodes are kept there when the environment raises or the
+        process ends; the same call again goes on where it stopped, and gives the same log as
+        without interruption. Episodes are then drawn in rounds of 16 per environment, each with a
+        seed of its own, so that they are not those that `seed` gives without `path`.
 
     Returns
     -------
@@ -85,13 +82,6 @@ def collect(
         venv, normalizer = split_normalizer(outer)
         policy = as_policy(model, vec_normalize=normalizer)
         check_spaces(policy, venv, "Wrap `env` as it was in training.")
-        streams = np.random.SeedSequence(seed)
-        rng = np.random.default_rng(streams)
-        if seed is not None:
-            # A hashed number: SB3 counts up from it, and small seeds would overlap.
-            venv.seed(int(streams.generate_state(1)[0]) >> 1)
-        steps = _Steps(venv.num_envs, n_episodes)
-        _run(venv, policy, steps, rng, deterministic, bar)
         metadata = metadata_of(
             venv,
             seed=seed,
@@ -99,98 +89,13 @@ def collect(
             behavior=type(model).__name__,
             fingerprint=None if deterministic else policy.fingerprint(),
         )
+        run = Run(venv, policy, deterministic, metadata, bar)
+        if path is not None:
+            return collect_rounds(run, n_episodes, path)
+        steps = Steps(venv.num_envs, n_episodes)
+        run.steps(steps, np.random.SeedSequence(seed), seeded=seed is not None)
         return steps.trajectories(metadata)
     finally:
         bar.close()
         if created:
             outer.close()
-
-
-def _run(
-    venv: Any,
-    policy: Policy,
-    steps: _Steps,
-    rng: np.random.Generator,
-    deterministic: bool,
-    bar: ProgressBar,
-) -> None:
-    observations = venv.reset()
-    start = np.ones(venv.num_envs, dtype=np.bool_)
-    state = None
-    while steps.missing:
-        masks = read_masks(venv) if policy.masked else None
-        distribution = policy.distribution(observations, PolicyContext(masks, state, start))
-        if deterministic:
-            state, distribution = distribution.state, distribution.deterministic()
-        actions = distribution.sample(rng)
-        log_probs = distribution.log_prob(actions)
-        if not deterministic:
-            state = distribution.state  # that of Ornstein-Uhlenbeck noise is known after the draw
-        # Copies: an environment may change the action in place, or reuse its buffers.
-        row = (copy_observations(observations), np.array(actions), log_probs, _copy(masks))
-        observations, rewards, start, infos = venv.step(actions)
-        ended = steps.add(row, np.array(rewards, dtype=np.float64), start, infos)
-        if ended:
-            bar.update(ended)
-
-
-class _Steps:
-    """Steps of all environments, and the episodes among them that belong to the log."""
-
-    def __init__(self, n_envs: int, n_episodes: int) -> None:
-        # A quota per environment: the first n to finish would be the short ones.
-        self.quota = np.array([(n_episodes + i) // n_envs for i in range(n_envs)])
-        self.missing = n_episodes
-        self.begin = np.zeros(n_envs, dtype=np.int64)
-        self.rows: list[tuple[Any, NDArray[Any], NDArray[np.float64], Any]] = []
-        self.rewards: list[NDArray[np.float64]] = []
-        self.episodes: list[tuple[int, int, int, bool, bool]] = []  # env, begin, end, how it ended
-        self.final: list[Any] = []
-
-    def add(self, row: Any, rewards: NDArray[np.float64], dones: Any, infos: Any) -> int:
-        """Add one step of all environments; return the number of logged episodes that ended."""
-        self.rows.append(row)
-        self.rewards.append(rewards)
-        if not dones.any():
-            return 0
-        now, ended = len(self.rows), 0
-        for i in np.flatnonzero(dones):
-            if self.quota[i]:
-                truncated = bool(infos[i].get("TimeLimit.truncated", False))
-                self.episodes.append((int(i), int(self.begin[i]), now, not truncated, truncated))
-                final = infos[i].get("terminal_observation")
-                self.final.append(None if final is None else copy_observations(final))
-                self.quota[i] -= 1
-                ended += 1
-            self.begin[i] = now
-        self.missing -= ended
-        return ended
-
-    def trajectories(self, metadata: Any) -> Trajectories:
-        """All logged episodes, in the order in which they ended."""
-        env, begin, end, terminated, truncated = zip(*self.episodes, strict=True)
-        lengths = np.array(end) - np.array(begin)
-        time = np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)
-        at = (time + np.repeat(begin, lengths), np.repeat(env, lengths))
-        observations, actions, log_probs, masks = zip(*self.rows, strict=True)
-        complete = all(final is not None for final in self.final)
-        return Trajectories.from_arrays(
-            observations=_gather(observations, at),
-            actions=_gather(actions, at),
-            log_probs=_gather(log_probs, at),
-            rewards=_gather(self.rewards, at),
-            lengths=lengths,
-            terminated=terminated,
-            truncated=truncated,
-            action_masks=None if masks[0] is None else _gather(masks, at),
-            final_observations=stack_observations(self.final) if complete else None,
-            metadata=metadata,
-        )
-
-
-def _gather(rows: Any, at: tuple[IntArray, IntArray]) -> Any:
-    return take_rows(stack_observations(rows), at)
-
-
-def _copy(masks: Any) -> Any:
-    return None if masks is None else np.array(masks)

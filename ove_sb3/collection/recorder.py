@@ -21,6 +21,7 @@ from ove_sb3.errors import InvalidInputError
 from ove_sb3.policies.discrete import log_softmax
 from ove_sb3.policies.observations import add_batch_axis, take_rows
 from ove_sb3.policies.policy import Masks
+from ove_sb3.store.index import Durability
 
 from .environments import stack_observations
 
@@ -49,7 +50,7 @@ class Recorder:
     metadata : Metadata
     path : path or None
         Directory to append to; None keeps the episodes in memory.
-    flush_every : int
+    flush_every, durability
         See `EpisodeWriter`.
     """
 
@@ -59,6 +60,7 @@ class Recorder:
         metadata: Metadata,
         path: str | PathLike[str] | None,
         flush_every: int,
+        durability: Durability = "full",
     ) -> None:
         metadata = replace(metadata, log_ids=(new_log_id(),))
         self.metadata = metadata
@@ -68,7 +70,9 @@ class Recorder:
         self._name = uuid.uuid4().hex[:12]
         self._abandoned = 0
         self._writer = (
-            None if path is None else EpisodeWriter(path, metadata, flush_every=flush_every)
+            None
+            if path is None
+            else EpisodeWriter(path, metadata, flush_every=flush_every, durability=durability)
         )
         self._memory: list[Trajectories] = []
         self._steps: list[tuple[Step, FloatArray]] = []
@@ -88,6 +92,8 @@ class Recorder:
     def add(self, step: Step, rewards: FloatArray, dones: NDArray[np.bool_], infos: Any) -> None:
         """Add one step with its outcome."""
         self._steps.append((step, rewards))
+        if self._writer is not None:
+            self._writer.tick()
         if not dones.any():
             return
         now = self._trimmed + len(self._steps)

@@ -236,9 +236,7 @@ class Log:
         self.path = Path(path)
         self._contents = contents = list_sources(Location(self.path.absolute()))
         self._sources, self._columns = contents.sources, contents.columns
-        self.metadata = stored_metadata(
-            contents.headers, lost_episodes=contents.info.get("lost_episodes")
-        )
+        self.metadata = stored_metadata(contents.headers, contents.info, contents.n_episodes)
         self.n_steps = self._sources[-1].last
         self.block_steps = steps_per_block(contents.bytes_per_step)
         self.chunk_steps = _chunk_steps(chunk_steps, self.block_steps)

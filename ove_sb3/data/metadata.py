@@ -227,12 +227,17 @@ _MERGE_RULES: dict[str, Callable[[str, Sequence[Any]], Any]] = {
 
 
 def stored_metadata(
-    parts: Sequence[Mapping[str, Any]], *, lost_episodes: int | None = None
+    parts: Sequence[Mapping[str, Any]], info: Mapping[str, Any], n_episodes: int
 ) -> Metadata:
-    """Joint metadata of several writers; `lost_episodes` is what the log itself says."""
+    """Joint metadata of several writers, with what the index says about the whole log."""
     metadata = Metadata.from_stored(merge_dicts(parts))
-    lost = max(metadata.lost_episodes, lost_episodes or 0)
-    return replace(metadata, lost_episodes=lost)
+    lost = max(metadata.lost_episodes, int(info.get("lost_episodes", 0)))
+    unfinished = dict(metadata.unfinished)
+    plan = info.get("plan", {})
+    missing = int(plan.get("n_episodes", 0)) - n_episodes - lost
+    if missing > 0:  # a collection that was interrupted, with an episode under way everywhere
+        unfinished["collect"] = (min(int(plan["n_envs"]), missing), n_episodes)
+    return replace(metadata, lost_episodes=lost, unfinished=unfinished)
 
 
 def merge_dicts(parts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

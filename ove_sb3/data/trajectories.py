@@ -425,9 +425,7 @@ class Trajectories:
     @classmethod
     def from_contents(cls, contents: Contents, columns: Mapping[str, NDArray[Any]]) -> Trajectories:
         """All episodes of an opened directory, from their columns."""
-        metadata = stored_metadata(
-            contents.headers, lost_episodes=contents.info.get("lost_episodes")
-        )
+        metadata = stored_metadata(contents.headers, contents.info, contents.n_episodes)
         return cls(**from_columns(columns), metadata=metadata)
 
     def to_pandas(self) -> pd.DataFrame:
