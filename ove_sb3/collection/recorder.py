@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping
 from dataclasses import replace
 from os import PathLike
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from ove_sb3._validation import FloatArray
+from ove_sb3._validation import FloatArray, IntArray, check_integer
+from ove_sb3.core.stopping import LoggingRecord, begin_key
 from ove_sb3.data.log_ids import new_log_id
 from ove_sb3.data.metadata import Metadata
 from ove_sb3.data.trajectories import Trajectories
@@ -20,25 +19,12 @@ from ove_sb3.data.writer import EpisodeWriter
 from ove_sb3.errors import InvalidInputError
 from ove_sb3.policies.discrete import log_softmax
 from ove_sb3.policies.observations import add_batch_axis, take_rows
-from ove_sb3.policies.policy import Masks
 from ove_sb3.store.index import Durability
 
 from .environments import stack_observations
+from .steps import EpisodeEnd, Outcome, Step
 
 _TRIM = 4096
-
-
-class Step(NamedTuple):
-    """One step of all environments, without its outcome.
-
-    `log_probs` are those of the actions, (n_envs,), or of all choices, (n_envs, k), because picking
-    from them is cheaper for a whole episode than step by step.
-    """
-
-    observations: Any
-    actions: NDArray[Any]
-    log_probs: NDArray[Any]
-    masks: Masks | None
 
 
 class Recorder:
@@ -52,6 +38,10 @@ class Recorder:
         Directory to append to; None keeps the episodes in memory.
     flush_every, durability
         See `EpisodeWriter`.
+    total_timesteps : int or None
+        Steps of all environments together after which nothing more is recorded.
+    auto_reset : bool
+        A new episode begins as soon as one has ended.
     """
 
     def __init__(
@@ -61,14 +51,21 @@ class Recorder:
         path: str | PathLike[str] | None,
         flush_every: int,
         durability: Durability = "full",
+        *,
+        total_timesteps: int | None = None,
+        auto_reset: bool = True,
     ) -> None:
         metadata = replace(metadata, log_ids=(new_log_id(),))
         self.metadata = metadata
         self.path = path
         self.n_episodes = 0
         self.n_envs = n_envs
-        self._name = uuid.uuid4().hex[:12]
-        self._abandoned = 0
+        if total_timesteps is not None:
+            total_timesteps = check_integer(total_timesteps, "total_timesteps", n_envs)
+            total_timesteps -= total_timesteps % n_envs
+        self._last_step, self._planned_steps = total_timesteps, total_timesteps
+        self._auto_reset = auto_reset
+        self._writer_number = uuid.uuid4().int >> 97  # 31 bits
         self._writer = (
             None
             if path is None
@@ -80,38 +77,56 @@ class Recorder:
         self._begin = np.zeros(n_envs, dtype=np.int64)
         # Number of episodes that had ended when the current one of every environment began.
         self._ended_before = np.zeros(n_envs, dtype=np.int64)
+        self._numbers = np.zeros(n_envs, dtype=np.int64)
+        self._running = np.zeros(n_envs, dtype=np.bool_)
+        self._begun = 0
+        self._n_steps = 0
+
+    @property
+    def full(self) -> bool:
+        """Whether all planned steps have been recorded."""
+        return self._n_steps == self._last_step
+
+    def expect(self, n_steps: int) -> None:
+        """Plan for a number of steps that was fixed before the first one."""
+        if self._planned_steps is None and self._n_steps == 0 and n_steps > 0:
+            self._planned_steps = n_steps
 
     def restart(self) -> None:
-        """Begin new episodes: those in progress are counted, but not logged."""
-        self._abandoned += int(np.sum(self._begin < self._trimmed + len(self._steps)))
+        """Begin new episodes: those in progress count as begun, but are not logged."""
+        if self.full:
+            return
+        self._number(np.arange(self.n_envs))
         self._trimmed += len(self._steps)
         self._steps.clear()
         self._begin[:] = self._trimmed
         self._ended_before[:] = self.n_episodes
 
-    def add(self, step: Step, rewards: FloatArray, dones: NDArray[np.bool_], infos: Any) -> None:
+    def add(self, step: Step, outcome: Outcome) -> None:
         """Add one step with its outcome."""
-        self._steps.append((step, rewards))
+        if self.full:
+            return
+        self._steps.append((step, outcome.rewards))
+        self._n_steps += self.n_envs
         if self._writer is not None:
             self._writer.tick()
-        if not dones.any():
+        if not outcome.ends:
             return
         now = self._trimmed + len(self._steps)
-        ended = np.flatnonzero(dones)
-        for i in ended:
-            self._finish(int(i), infos[i])
+        ended = np.array(sorted(outcome.ends))
+        for i, end in outcome.ends.items():
+            self._finish(i, end)
         self._begin[ended] = now
         self._ended_before[ended] = self.n_episodes
+        if self._auto_reset:
+            self._number(ended)
         spare = int(self._begin.min()) - self._trimmed
         if spare > _TRIM or spare == len(self._steps):
             del self._steps[:spare]
             self._trimmed += spare
 
-    def _finish(self, i: int, info: Mapping[str, Any]) -> None:
+    def _finish(self, i: int, end: EpisodeEnd) -> None:
         steps = self._steps[int(self._begin[i]) - self._trimmed :]
-        truncated = bool(info.get("TimeLimit.truncated", False))
-        terminated = bool(info.get("terminated", not truncated))
-        final = info.get("terminal_observation")
         first = steps[0][0]
         actions = np.stack([step.actions[i] for step, _ in steps])
         log_probs = np.stack([step.log_probs[i] for step, _ in steps])
@@ -123,36 +138,55 @@ class Recorder:
             log_probs=log_probs,
             rewards=np.array([rewards[i] for _, rewards in steps]),
             lengths=np.array([len(steps)]),
-            terminated=np.array([terminated]),
-            truncated=np.array([truncated]),
+            terminated=np.array([end.terminated]),
+            truncated=np.array([end.truncated]),
             action_masks=None
             if first.masks is None
             else np.stack([step.masks[i] for step, _ in steps if step.masks is not None]),
-            final_observations=None if final is None else add_batch_axis(final),
+            final_observations=None if end.final is None else add_batch_axis(end.final),
             overlaps=np.array([self.n_episodes - self._ended_before[i]])
             if self.n_envs > 1
             else None,
-            metadata=self._current_metadata(),
+            begins=np.array([begin_key(self._writer_number, int(self._numbers[i]))]),
+            metadata=self.metadata,
         )
         self.n_episodes += 1
+        self._running[i] = False
+        episode = replace(episode, metadata=self._current_metadata())
         if self._writer is None:
             self._memory.append(episode)
         else:
             self._writer.add(episode)
 
-    def _current_metadata(self) -> Metadata:
-        # Logging may stop with an episode in progress in every environment.
-        missing = self._abandoned + self.n_envs
-        return replace(self.metadata, unfinished={self._name: (missing, self.n_episodes + 1)})
+    def _current_metadata(self, *, about_to_begin: bool = True) -> Metadata:
+        begun = self._begun
+        if about_to_begin:
+            # They count as begun, in case that nothing is written after their first step.
+            begun += int(np.sum(~self._running))
+        record = LoggingRecord(
+            begun, self.n_episodes, self.n_envs, self._n_steps, self._planned_steps
+        )
+        return replace(self.metadata, begun={str(self._writer_number): record})
 
-    def mark(self, *, adaptive: bool, fingerprint: str | None) -> None:
-        """Set the metadata of the episodes that end from now on."""
-        if (adaptive, fingerprint) != (self.metadata.adaptive, self.metadata.fingerprint):
-            self.metadata = replace(self.metadata, adaptive=adaptive, fingerprint=fingerprint)
+    def _number(self, envs: IntArray) -> None:
+        """Number the episodes that begin in some environments, in the order of those."""
+        self._numbers[envs] = self._begun + np.arange(envs.size)
+        self._begun += envs.size
+        self._running[envs] = True
 
-    def name_behavior(self, name: str) -> None:
-        """Set the name of the behavior in the metadata."""
-        self.metadata = replace(self.metadata, behavior=name)
+    def mark(self, **changes: Any) -> None:
+        """Set metadata of the episodes that end from now on."""
+        self.metadata = replace(self.metadata, **changes)
+
+    def mark_all(self, **changes: Any) -> None:
+        """Set metadata of all episodes, including those that are written already."""
+        self.mark(**changes)
+        self._memory = [
+            replace(part, metadata=replace(part.metadata, **changes)) for part in self._memory
+        ]
+        if self._writer is not None:
+            self._writer.update(self._current_metadata())
+            self._writer.flush()
 
     def holds(self, data: Trajectories | str | PathLike[str]) -> bool:
         """Whether `data` are the episodes in memory, or the directory that is written to."""
@@ -163,11 +197,13 @@ class Recorder:
     def flush(self) -> None:
         """Write all complete episodes to disk."""
         if self._writer is not None:
+            self._writer.update(self._current_metadata())
             self._writer.flush()
 
     def close(self) -> None:
         """Flush, and convert the file to Parquet."""
         if self._writer is not None:
+            self._writer.update(self._current_metadata())
             self._writer.close()
 
     def trajectories(self) -> Trajectories:
@@ -179,5 +215,7 @@ class Recorder:
             raise InvalidInputError(
                 "`trajectories` must be called after an episode has ended, got none so far."
             )
-        self._memory = [Trajectories.concat(self._memory)]
+        data = Trajectories.concat(self._memory)
+        metadata = replace(data.metadata, begun=self._current_metadata(about_to_begin=False).begun)
+        self._memory = [replace(data, metadata=metadata)]
         return self._memory[0]

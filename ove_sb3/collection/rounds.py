@@ -9,19 +9,19 @@ from os import PathLike
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ove_sb3._progress import ProgressBar
-from ove_sb3._validation import IntArray
+from ove_sb3._validation import FloatArray, IntArray
 from ove_sb3.data.log import open_log
 from ove_sb3.data.metadata import Metadata
 from ove_sb3.data.trajectories import Trajectories
 from ove_sb3.data.writer import FLUSH_SECONDS, EpisodeWriter, begin_collection
 from ove_sb3.errors import EmptyLogError, InvalidInputError
-from ove_sb3.policies.observations import take_rows
+from ove_sb3.policies.observations import copy_observations, take_rows
 from ove_sb3.policies.policy import Policy, PolicyContext
 
-from .environments import copy_observations, read_masks, stack_observations
+from .environments import read_masks, stack_observations
+from .steps import EpisodeEnd, Outcome, Step, copy_outcome, copy_step
 
 _PER_ENV = 16  # episodes of an environment in a round
 
@@ -58,7 +58,7 @@ class Run:
         if seeded:
             # A hashed number: SB3 counts up from it, and small seeds would overlap.
             self.venv.seed(int(streams.generate_state(1)[0]) >> 1)
-        observations = self.venv.reset()
+        observations = copy_observations(self.venv.reset())
         start = np.ones(self.venv.num_envs, dtype=np.bool_)
         state = None
         while steps.missing:
@@ -71,10 +71,10 @@ class Run:
             log_probs = distribution.log_prob(actions)
             if not self.deterministic:
                 state = distribution.state  # that of Ornstein-Uhlenbeck noise: known after the draw
-            # Copies: an environment may change the action in place, or reuse its buffers.
-            row = (copy_observations(observations), np.array(actions), log_probs, _copy(masks))
-            observations, rewards, start, infos = self.venv.step(actions)
-            n = steps.add(row, np.array(rewards, dtype=np.float64), start, infos)
+            step = copy_step(observations, actions, log_probs, masks)
+            outcome = copy_outcome(*self.venv.step(actions))
+            observations, start = outcome.observations, outcome.dones
+            n = steps.add(step, outcome)
             if n:
                 self.bar.update(n)
                 if ended is not None:
@@ -148,24 +148,20 @@ class Steps:
         self.quota = np.array([(n_episodes + i) // n_envs for i in range(n_envs)])
         self.missing = n_episodes
         self.begin = np.zeros(n_envs, dtype=np.int64)
-        self.rows: list[tuple[Any, NDArray[Any], NDArray[np.float64], Any]] = []
-        self.rewards: list[NDArray[np.float64]] = []
-        self.episodes: list[tuple[int, int, int, bool, bool]] = []  # env, begin, end, how it ended
-        self.final: list[Any] = []
+        self.rows: list[Step] = []
+        self.rewards: list[FloatArray] = []
+        self.episodes: list[tuple[int, int, int]] = []  # environment, begin, end
+        self.ends: list[EpisodeEnd] = []
 
-    def add(self, row: Any, rewards: NDArray[np.float64], dones: Any, infos: Any) -> int:
+    def add(self, step: Step, outcome: Outcome) -> int:
         """Add one step of all environments; return the number of logged episodes that ended."""
-        self.rows.append(row)
-        self.rewards.append(rewards)
-        if not dones.any():
-            return 0
+        self.rows.append(step)
+        self.rewards.append(outcome.rewards)
         now, ended = len(self.rows), 0
-        for i in np.flatnonzero(dones):
+        for i, end in outcome.ends.items():
             if self.quota[i]:
-                truncated = bool(infos[i].get("TimeLimit.truncated", False))
-                self.episodes.append((int(i), int(self.begin[i]), now, not truncated, truncated))
-                final = infos[i].get("terminal_observation")
-                self.final.append(None if final is None else copy_observations(final))
+                self.episodes.append((i, int(self.begin[i]), now))
+                self.ends.append(end)
                 self.quota[i] -= 1
                 ended += 1
             self.begin[i] = now
@@ -174,13 +170,13 @@ class Steps:
 
     def trajectories(self, metadata: Metadata, first: int = 0) -> Trajectories:
         """The logged episodes from the first on, in the order in which they ended."""
-        env, begin, end, terminated, truncated = zip(*self.episodes[first:], strict=True)
+        env, begin, end = zip(*self.episodes[first:], strict=True)
+        terminated, truncated, final = zip(*self.ends[first:], strict=True)
         lengths = np.array(end) - np.array(begin)
         time = np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)
         at = (time + np.repeat(begin, lengths), np.repeat(env, lengths))
         observations, actions, log_probs, masks = zip(*self.rows, strict=True)
-        finals = self.final[first:]
-        complete = all(final is not None for final in finals)
+        complete = all(observation is not None for observation in final)
         return Trajectories.from_arrays(
             observations=_gather(observations, at),
             actions=_gather(actions, at),
@@ -190,14 +186,10 @@ class Steps:
             terminated=terminated,
             truncated=truncated,
             action_masks=None if masks[0] is None else _gather(masks, at),
-            final_observations=stack_observations(finals) if complete else None,
+            final_observations=stack_observations(final) if complete else None,
             metadata=metadata,
         )
 
 
 def _gather(rows: Any, at: tuple[IntArray, IntArray]) -> Any:
     return take_rows(stack_observations(rows), at)
-
-
-def _copy(masks: Any) -> Any:
-    return None if masks is None else np.array(masks)

@@ -9,14 +9,13 @@ import weakref
 from contextlib import suppress
 from dataclasses import replace
 from os import PathLike
-from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 from typing_extensions import Self
 
-from ove_sb3._validation import check_integer
-from ove_sb3.errors import OveError
+from ove_sb3._validation import check_integer, check_path
+from ove_sb3.errors import InvalidInputError, OveError
 from ove_sb3.store.index import Durability, check_durability
 from ove_sb3.store.writer import BatchWriter, agree_on_plan, compact_directory
 
@@ -76,7 +75,11 @@ class EpisodeWriter:
     ) -> None:
         self.flush_every = check_integer(flush_every, "flush_every", 1)
         self.durability = check_durability(durability)
-        self.path = Path(path)
+        self.path = check_path(path)
+        if not isinstance(metadata, Metadata):
+            raise InvalidInputError(
+                f"`metadata` must be Metadata, got {metadata!r}. Use Metadata.from_dict for a dict."
+            )
         if not metadata.log_ids:
             metadata = replace(metadata, log_ids=(new_log_id(),))
         self.n_written = 0
@@ -96,6 +99,11 @@ class EpisodeWriter:
     def add(self, episodes: Trajectories) -> None:
         """Take over whole episodes; written by the next flush."""
         self._check_process()
+        if not isinstance(episodes, Trajectories):
+            raise InvalidInputError(
+                f"`episodes` must be Trajectories, got {type(episodes).__name__}. Make them by "
+                "Trajectories.from_arrays."
+            )
         self._pending.append(episodes)
         self._n_pending += len(episodes)
         if self._n_pending >= self.flush_every:
@@ -186,7 +194,7 @@ atexit.register(_flush_all)
 
 def begin_collection(path: str | PathLike[str], plan: dict[str, Any]) -> dict[str, Any]:
     """Plan of the collection that a directory holds: that of its beginning, or `plan`."""
-    return agree_on_plan(Path(path), plan)
+    return agree_on_plan(check_path(path), plan)
 
 
 def compact(path: str | PathLike[str]) -> int:
@@ -194,4 +202,4 @@ def compact(path: str | PathLike[str]) -> int:
 
     Writers may go on writing meanwhile. What killed processes have left behind is removed.
     """
-    return compact_directory(Path(path))
+    return compact_directory(check_path(path))

@@ -18,13 +18,12 @@ from ove_sb3.data.metadata import Metadata
 from ove_sb3.errors import SupportWarning
 
 from .advice import advise, convergence_rate, episodes_for
-from .candidates import Candidate, LoggedBehavior
+from .candidates import Candidate, LoggedBehavior, provenance_of
 from .plan import Plan
 from .reduction import reduce_log
 from .result import Evaluation, QuantityResult
 
 _FEWEST_FOR_APPROXIMATION = 20
-_MANY_INCOMPLETE = 0.01  # of all episodes
 
 
 def evaluate_candidates(
@@ -51,7 +50,8 @@ def evaluate_candidates(
     evaluations = []
     for candidate, stats in zip(candidates, reduced, strict=True):
         warn_without_support(stats)
-        evaluations.append(_evaluate_statistics(stats, plan, log.metadata, candidate.label))
+        own_plan = plan.for_candidate(provenance_of(candidate), log.metadata)
+        evaluations.append(_evaluate_statistics(stats, own_plan, log.metadata, candidate.label))
     return evaluations
 
 
@@ -65,6 +65,7 @@ def evaluate_a_priori(log: LogLike, candidate: Candidate, plan: Plan, reason: st
         columns=plan.columns,
         reward=plan.reward,
     )
+    plan = plan.for_candidate(provenance_of(candidate), log.metadata)
     assumptions = plan.at(plan.interval_delta)
     results = {
         quantity.name: QuantityResult(
@@ -188,11 +189,12 @@ def _warnings(plan: Plan, results: Sequence[QuantityResult], missing: str | None
             "logging, and methods that need independent episodes, such as the bootstrap, are left "
             "out."
         )
-    if plan.incomplete_fraction >= _MANY_INCOMPLETE:
+    if plan.incomplete_fraction > 0.0:
         texts.append(
-            f"up to {plan.incomplete_fraction:.0%} of the episodes were reset before their end or "
-            "still running when logging stopped, and are missing: long ones more often than short "
-            "ones. Log more in one go, or fix the number of episodes in advance (ove_sb3.collect)."
+            f"up to {100 * plan.incomplete_fraction:.2g}% of the episodes were reset before their "
+            "end or still running when logging stopped: long ones more often than short ones. "
+            "Intervals by betting account for them; estimates and other intervals do not. Log more "
+            "in one go, or fix the number of episodes in advance (ove_sb3.collect)."
         )
     names = {result.quantity.name for result in results}
     for result in results:

@@ -1,4 +1,4 @@
-"""What an evaluation is asked: the assumptions, the quantities, and how they are computed."""
+"""Plan of an evaluation: assumptions, quantities, estimators and methods."""
 
 from __future__ import annotations
 
@@ -18,11 +18,10 @@ from ove_sb3.core.quantities import DEFAULT_QUANTITIES, Quantity, as_quantities
 from ove_sb3.core.statistics import Column, TrajectoryStatistics
 from ove_sb3.data.metadata import Metadata
 from ove_sb3.errors import InvalidInputError
+from ove_sb3.policies.provenance import Provenance
 
 from .error_budget import ErrorBudget
 from .stated import stated_horizon, stated_reward_range
-
-_MOST_INCOMPLETE = 0.25
 
 
 @dataclass(frozen=True)
@@ -49,6 +48,8 @@ class Plan:
         Where the options differ from what the log states, though not in contradiction.
     reward : str or None
         Kept column that is evaluated in place of the reward.
+    selection_counted : bool
+        The error budget accounts for all evaluations by which the candidate was selected.
     """
 
     assumptions: Assumptions
@@ -61,10 +62,11 @@ class Plan:
     incomplete_fraction: float
     warnings: tuple[str, ...] = ()
     reward: str | None = None
+    selection_counted: bool = False
 
     @property
     def subject(self) -> str:
-        """What is estimated, in words."""
+        """Name of the variable whose distribution is estimated."""
         return "return" if self.reward is None else f"sum of {self.reward}"
 
     @property
@@ -104,6 +106,18 @@ class Plan:
     def at(self, delta: float) -> Assumptions:
         """The assumptions, with the failure probability of one interval."""
         return replace(self.assumptions, delta=delta)
+
+    def for_candidate(self, provenance: Provenance, metadata: Metadata) -> Plan:
+        """The plan with what is known about the candidate and the log."""
+        evidence = self.assumptions.evidence
+        trained = provenance.was_trained_on(metadata.log_ids)
+        evidence = replace(
+            evidence,
+            candidate_depends_on_log=evidence.candidate_depends_on_log or trained,
+            candidate_selected_on_log=not self.selection_counted
+            and provenance.was_selected_by(metadata.log_ids),
+        )
+        return replace(self, assumptions=replace(self.assumptions, evidence=evidence))
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain Python values, ready for JSON."""
@@ -146,20 +160,13 @@ def make_plan(
     n_candidates: int = 1,
     evaluation: int | None = None,
     reward: str | None = None,
+    selection_counted: bool = False,
 ) -> Plan:
     """Check the options, and fill in what the log knows.
 
     Every road to an evaluation starts here: `evaluate`, `compare`, the command line and the
     callback.
     """
-    fraction = metadata.incomplete_fraction
-    if fraction > _MOST_INCOMPLETE:
-        raise InvalidInputError(
-            f"`data` must hold most of the episodes that were begun, but up to {fraction:.0%} of "
-            "them were reset before their end or still running when logging stopped. Those are the "
-            "long ones, so the rest does not show what the behavior does. Let episodes run to "
-            "their end, log more of them in one go, or use ove_sb3.collect."
-        )
     if not isinstance(simultaneous, (bool, np.bool_)):
         raise InvalidInputError(f"`simultaneous` must be True or False, got {simultaneous!r}.")
     if reward is not None and not isinstance(reward, str):
@@ -192,9 +199,10 @@ def make_plan(
         estimators=_check_estimators(estimators, as_quantities(quantities)),
         budget=ErrorBudget(assumptions.delta, bool(simultaneous), n_candidates, evaluation),
         seed=_seed(rng),
-        incomplete_fraction=fraction,
+        incomplete_fraction=metadata.incomplete_fraction,
         warnings=remarks,
         reward=reward,
+        selection_counted=selection_counted,
     )
 
 

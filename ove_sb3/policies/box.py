@@ -30,6 +30,7 @@ from .rounding import Grid, SquashedGrid
 _LOG_SQRT_2PI = 0.5 * np.log(2.0 * np.pi)
 _LARGEST = 1.0 - 2.0**-30  # between 1 and the float32 number below
 _COARSE = 1e-4  # width of a cell, in units of the scale on which the density changes
+_NEAR = 4e-6  # half-widths: rounding errors of networks
 
 
 class BoxDistribution(ActionDistribution):
@@ -96,7 +97,7 @@ class BoxDistribution(ActionDistribution):
     @override
     def sample(self, rng: Rng = None) -> NDArray[Any]:
         x = np.clip(self._draw(as_generator(rng)), self.bounds.low, self.bounds.high)
-        return x.reshape(-1, *self.bounds.space.shape).astype(self.bounds.space.dtype)
+        return x.reshape(-1, *self.bounds.space.shape).astype(self.bounds.dtype)
 
     @override
     def log_prob(self, actions: ArrayLike) -> FloatArray:
@@ -119,6 +120,31 @@ class BoxDistribution(ActionDistribution):
         atoms = [np.broadcast_to(mass, x.shape) for mass in self._log_atoms()]
         mass = np.exp(np.concatenate(atoms, axis=1)).mean(axis=0)
         return mass, np.concatenate([(x <= b.low_edge).sum(axis=0), (x >= b.high_edge).sum(axis=0)])
+
+    def _mode(self) -> FloatArray | None:
+        """Action that ``deterministic=True`` takes, (n, d); None if there is none."""
+        return None
+
+    def _standardized(self, x: FloatArray) -> FloatArray:
+        """Standard normal numbers of which actions x inside the bounds are made, (n, d)."""
+        raise NotImplementedError
+
+    @override
+    def mode_probability(self, actions: ArrayLike) -> tuple[NDArray[np.bool_], FloatArray] | None:
+        mode, b = self._mode(), self.bounds
+        if mode is None:
+            return None
+        x = self._rows(actions).reshape(self._n, -1).astype(np.float64)
+        # Networks round differently from batch to batch.
+        scale = np.where(np.isfinite(b.half_width), b.half_width, 1.0 + np.abs(mode))
+        near = np.maximum(_NEAR * scale, b.margin)
+        hits = np.asarray((np.abs(x - mode) <= near).all(axis=1))
+        # Room for the rounding of actions: the probability must not come out too small.
+        low, high = mode - near - b.margin, mode + near + b.margin
+        at_low, at_high = low <= b.low_edge, high >= b.high_edge
+        z_low = np.where(at_low, -np.inf, self._standardized(np.where(at_low, mode, low)))
+        z_high = np.where(at_high, np.inf, self._standardized(np.where(at_high, mode, high)))
+        return hits, np.asarray(_log_between(z_low, z_high).sum(axis=1))
 
     def _refuse_outside(self, x: FloatArray, inside: NDArray[np.bool_]) -> None:
         row, column = (int(i) for i in np.argwhere(~inside)[0])
@@ -166,6 +192,14 @@ class ClippedNormal(BoxDistribution):
 
     def _log_above(self, x: FloatArray) -> FloatArray:
         return np.asarray(log_ndtr((self.mean - x) / self.std))
+
+    @override
+    def _mode(self) -> FloatArray:
+        return np.clip(self.mean, self.bounds.low, self.bounds.high)
+
+    @override
+    def _standardized(self, x: FloatArray) -> FloatArray:
+        return (x - self.mean) / self.std
 
 
 class SquashedNormal(BoxDistribution):
@@ -230,6 +264,16 @@ class SquashedNormal(BoxDistribution):
 
     def _log_above(self, x: FloatArray) -> FloatArray:
         return np.asarray(log_ndtr((self.mean - np.arctanh(self.bounds.to_unit(x))) / self.std))
+
+    @override
+    def _mode(self) -> FloatArray:
+        return self.bounds.from_unit(np.tanh(self.mean))
+
+    @override
+    def _standardized(self, x: FloatArray) -> FloatArray:
+        unit = np.clip(self.bounds.to_unit(x), -1.0, 1.0)
+        with np.errstate(divide="ignore"):  # a mode on a bound
+            return np.asarray((np.arctanh(unit) - self.mean) / self.std)
 
 
 class Uniform(BoxDistribution):

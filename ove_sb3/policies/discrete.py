@@ -55,6 +55,11 @@ class Categorical(ActionDistribution):
         return np.exp(self.log_p).mean(axis=0), np.bincount(index, minlength=self.log_p.shape[1])
 
     @override
+    def mode_probability(self, actions: ArrayLike) -> tuple[NDArray[np.bool_], FloatArray]:
+        chosen = self._rows(actions) - int(self.action_space.start)  # type: ignore[attr-defined]
+        return chosen == self.log_p.argmax(axis=1), self.log_p.max(axis=1)
+
+    @override
     def deterministic(self) -> Categorical:
         return Categorical(point_mass(self.log_p), self.action_space)  # type: ignore[arg-type]
 
@@ -104,6 +109,12 @@ class MultiCategorical(ActionDistribution):
         ]
         mass = [np.exp(part).mean(axis=0) for part in self.parts]
         return np.concatenate(mass), np.concatenate(counts)
+
+    @override
+    def mode_probability(self, actions: ArrayLike) -> tuple[NDArray[np.bool_], FloatArray]:
+        modes = np.stack([part.argmax(axis=1) for part in self.parts], axis=1)
+        log_p = sum(part.max(axis=1) for part in self.parts)
+        return (self._rows(actions) == modes).all(axis=1), np.asarray(log_p)
 
     @override
     def deterministic(self) -> MultiCategorical:

@@ -63,7 +63,7 @@ def test_an_interrupted_collection_goes_on(tmp_path: Path, n_envs: int) -> None:
             Walk.left = -1
     assert calls > 1
     same(data, whole)
-    assert data.metadata.unfinished == {}
+    assert data.metadata.begun == {}
     assert data.metadata.seed == 1
     again = ove.collect(policy, make(n_envs), 100, seed=1, path=tmp_path / "log")
     same(again, whole)
