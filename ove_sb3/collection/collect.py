@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from os import PathLike
 from typing import Any
 
@@ -11,9 +12,11 @@ from ove_sb3._progress import progress_bar
 from ove_sb3._validation import check_flag, check_integer, check_range
 from ove_sb3.data.trajectories import Trajectories
 from ove_sb3.policies.dispatch import as_policy
+from ove_sb3.policies.mixtures import components_of
 
 from .environments import as_vec_env, check_spaces, metadata_of, split_normalizer
 from .rounds import Run, Steps, collect_rounds
+from .steps import check_signals
 
 
 def collect(
@@ -25,6 +28,7 @@ def collect(
     n_envs: int = 1,
     deterministic: bool = False,
     reward_range: tuple[float, float] | None = None,
+    columns: Sequence[str] = (),
     progress: bool | None = None,
     path: str | PathLike[str] | None = None,
 ) -> Trajectories:
@@ -51,6 +55,9 @@ def collect(
         Act as ``predict(..., deterministic=True)``; not for a Box.
     reward_range : (float, float), optional
         Smallest and largest reward of the environment, stored in the metadata.
+    columns : sequence of str
+        Numbers in every info of the environment, such as a cost, to log beside the reward; see
+        `Trajectories.columns`.
     progress : bool, optional
         Show a progress bar. By default in a terminal or notebook, after two seconds.
     path : path, optional
@@ -91,11 +98,12 @@ def collect(
             reward_range=reward_range,
             behavior=type(model).__name__,
             fingerprint=None if deterministic else policy.fingerprint(),
+            components=() if deterministic else components_of(policy),
         )
-        run = Run(venv, policy, deterministic, metadata, bar)
+        run = Run(venv, policy, deterministic, metadata, bar, check_signals(columns))
         if path is not None:
             return collect_rounds(run, n_episodes, path)
-        steps = Steps(venv.num_envs, n_episodes)
+        steps = Steps(venv.num_envs, n_episodes, run.signals)
         run.steps(steps, np.random.SeedSequence(seed), seeded=seed is not None)
         return steps.trajectories(metadata)
     finally:

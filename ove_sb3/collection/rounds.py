@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from os import PathLike
 from typing import Any
@@ -37,6 +37,8 @@ class Run:
     deterministic : bool
     metadata : Metadata
     bar : ProgressBar
+    signals : sequence of str
+        Numbers of the infos that are logged.
     """
 
     venv: Any
@@ -44,6 +46,7 @@ class Run:
     deterministic: bool
     metadata: Metadata
     bar: ProgressBar
+    signals: Sequence[str] = ()
 
     def steps(
         self,
@@ -71,8 +74,9 @@ class Run:
             log_probs = distribution.log_prob(actions)
             if not self.deterministic:
                 state = distribution.state  # that of Ornstein-Uhlenbeck noise: known after the draw
-            step = copy_step(observations, actions, log_probs, masks)
-            outcome = copy_outcome(*self.venv.step(actions))
+            step = copy_step(observations, actions, log_probs, masks, distribution.columns)
+            after, rewards, dones, infos = self.venv.step(actions)
+            outcome = copy_outcome(after, rewards, dones, infos, steps.signals)
             observations, start = outcome.observations, outcome.dones
             n = steps.add(step, outcome)
             if n:
@@ -110,7 +114,7 @@ def collect_rounds(run: Run, n_episodes: int, path: str | PathLike[str]) -> Traj
             for k in range(done // size, -(-n_episodes // size)):
                 # A round that was interrupted is run again; what is there is passed over.
                 first = max(done - k * size, 0)
-                steps = Steps(run.venv.num_envs, min(size, n_episodes - k * size))
+                steps = Steps(run.venv.num_envs, min(size, n_episodes - k * size), run.signals)
                 _run_round(run, steps, np.random.SeedSequence([seed, k]), writer, metadata, first)
     return Trajectories.load(path)
 
@@ -143,7 +147,8 @@ def _run_round(
 class Steps:
     """Steps of all environments, and the episodes among them that belong to the log."""
 
-    def __init__(self, n_envs: int, n_episodes: int) -> None:
+    def __init__(self, n_envs: int, n_episodes: int, signals: Sequence[str] = ()) -> None:
+        self.signals = signals
         # A quota per environment: the first n to finish would be the short ones.
         self.quota = np.array([(n_episodes + i) // n_envs for i in range(n_envs)])
         self.missing = n_episodes
@@ -155,6 +160,8 @@ class Steps:
 
     def add(self, step: Step, outcome: Outcome) -> int:
         """Add one step of all environments; return the number of logged episodes that ended."""
+        if outcome.signals:
+            step = step._replace(columns={**step.columns, **outcome.signals})
         self.rows.append(step)
         self.rewards.append(outcome.rewards)
         now, ended = len(self.rows), 0
@@ -175,7 +182,7 @@ class Steps:
         lengths = np.array(end) - np.array(begin)
         time = np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)
         at = (time + np.repeat(begin, lengths), np.repeat(env, lengths))
-        observations, actions, log_probs, masks = zip(*self.rows, strict=True)
+        observations, actions, log_probs, masks, columns = zip(*self.rows, strict=True)
         complete = all(observation is not None for observation in final)
         return Trajectories.from_arrays(
             observations=_gather(observations, at),
@@ -187,6 +194,7 @@ class Steps:
             truncated=truncated,
             action_masks=None if masks[0] is None else _gather(masks, at),
             final_observations=stack_observations(final) if complete else None,
+            columns={name: _gather([row[name] for row in columns], at) for name in columns[0]},
             metadata=metadata,
         )
 

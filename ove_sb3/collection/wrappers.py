@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from os import PathLike
 from typing import Any, SupportsFloat
 
@@ -68,6 +69,8 @@ class VecLogActionProbability(_LogAccess, VecEnvWrapper):
         See `EpisodeWriter`.
     reward_range : (float, float), optional
         Smallest and largest reward of the environment, stored in the metadata.
+    columns : sequence of str
+        Numbers in every info of the environment, such as a cost, to log beside the reward.
     total_timesteps : int, optional
         Number of steps, of all environments together, after which nothing more is logged. State it
         for a model that does not learn and a loop over steps: intervals are then narrower than for
@@ -104,6 +107,7 @@ class VecLogActionProbability(_LogAccess, VecEnvWrapper):
         flush_every: int = 64,
         durability: Durability = "full",
         reward_range: tuple[float, float] | None = None,
+        columns: Sequence[str] = (),
         total_timesteps: int | None = None,
     ) -> None:
         super().__init__(venv)
@@ -112,7 +116,7 @@ class VecLogActionProbability(_LogAccess, VecEnvWrapper):
         recorder = Recorder(
             venv.num_envs, metadata, path, flush_every, durability, total_timesteps=total_timesteps
         )
-        self._logger = StepLogger(original, recorder)
+        self._logger = StepLogger(original, recorder, columns)
         self._masks: NDArray[np.bool_] | None = None
         if model is not None:
             self.set_model(model)
@@ -200,6 +204,8 @@ class LogActionProbability(
         See `EpisodeWriter`.
     reward_range : (float, float), optional
         Smallest and largest reward of the environment, stored in the metadata.
+    columns : sequence of str
+        Numbers in every info of the environment, such as a cost, to log beside the reward.
     total_timesteps : int, optional
         Number of steps, of all environments together, after which nothing more is logged. State it
         for a model that does not learn and a loop over steps: intervals are then narrower than for
@@ -235,6 +241,7 @@ class LogActionProbability(
         flush_every: int = 64,
         durability: Durability = "full",
         reward_range: tuple[float, float] | None = None,
+        columns: Sequence[str] = (),
         total_timesteps: int | None = None,
     ) -> None:
         gym.utils.RecordConstructorArgs.__init__(
@@ -245,6 +252,7 @@ class LogActionProbability(
             flush_every=flush_every,
             durability=durability,
             reward_range=reward_range,
+            columns=columns,
             total_timesteps=total_timesteps,
         )
         gym.Wrapper.__init__(self, env)
@@ -258,7 +266,7 @@ class LogActionProbability(
             total_timesteps=total_timesteps,
             auto_reset=False,
         )
-        self._logger = StepLogger(env, recorder)
+        self._logger = StepLogger(env, recorder, columns)
         if model is not None:
             self.set_model(model)
 

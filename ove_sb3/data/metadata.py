@@ -59,6 +59,9 @@ class Metadata:
         episodes are dependent.
     lost_episodes : int
         Episodes that were damaged and dropped by ``ove-sb3 repair``.
+    components : tuple of dict
+        Policies of a mixture that was drawn once per episode: ``weight``, ``policy`` (name of the
+        class) and ``fingerprint`` of each. Empty for any other behavior.
     """
 
     env_id: str | None = None
@@ -76,6 +79,7 @@ class Metadata:
     deterministic_actions: bool = False
     shared_exploration: bool = False
     lost_episodes: int = 0
+    components: tuple[Mapping[str, Any], ...] = ()
 
     def __post_init__(self) -> None:
         put = object.__setattr__
@@ -96,6 +100,7 @@ class Metadata:
             put(self, "reward_range", check_range(self.reward_range, "reward_range"))
         put(self, "lost_episodes", check_integer(self.lost_episodes, "lost_episodes", 0))
         put(self, "log_ids", check_log_ids(self.log_ids))
+        put(self, "components", _check_components(self.components))
         put(self, "begun", {_writer(k): _record(v) for k, v in self.begun.items()})
 
     @property
@@ -153,6 +158,16 @@ class Metadata:
             raise StorageError(f"the metadata of the log are damaged: {error}") from error
 
 
+def _check_components(values: Any) -> tuple[dict[str, Any], ...]:
+    keys = {"weight", "policy", "fingerprint"}
+    entries = tuple(values) if isinstance(values, (list, tuple)) else None
+    if entries is None or not all(isinstance(v, Mapping) and set(v) == keys for v in entries):
+        raise InvalidInputError(
+            f"`components` must be a sequence of dicts with {sorted(keys)}, got {values!r}."
+        )
+    return tuple(dict(entry) for entry in entries)
+
+
 def _names(cls: type[Metadata]) -> set[str]:
     return {f.name for f in fields(cls)}
 
@@ -181,6 +196,10 @@ def _same_fact(name: str, values: Sequence[Any]) -> Any:
 
 def _if_agreed(_name: str, values: Sequence[Any]) -> Any:
     return values[0] if all(value == values[0] for value in values) else None
+
+
+def _if_shared(_name: str, values: Sequence[Any]) -> Any:
+    return values[0] if all(value == values[0] for value in values) else ()
 
 
 def _versions(name: str, values: Sequence[Any]) -> Any:
@@ -228,6 +247,7 @@ _MERGE_RULES: dict[str, Callable[[str, Sequence[Any]], Any]] = {
     "deterministic_actions": _any,
     "shared_exploration": _any,
     "lost_episodes": _largest,
+    "components": _if_shared,
 }
 """How the values of a field are joined. No reason against a guarantee may get lost."""
 
