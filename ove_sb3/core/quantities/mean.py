@@ -9,7 +9,7 @@ import numpy as np
 from ove_sb3._validation import FloatArray
 from ove_sb3.core.assumptions import Limits
 from ove_sb3.core.betting.capital import Schedule, grid_around, last_rejected
-from ove_sb3.core.betting.forms import Form, per_decision_forms, reference_return
+from ove_sb3.core.betting.forms import AnyForm, per_decision_forms, reference_return
 from ove_sb3.core.betting.targets import Choices, bet_against
 from ove_sb3.core.concentration.inequalities import Inequality
 from ove_sb3.core.concentration.moments import paper_mean_lower, paper_mean_upper
@@ -61,7 +61,7 @@ def mean_lower(sample: Sample, level: float, *, sign: float = 1.0) -> float:
     reference = reference_return(sample, schedule)
     forms = per_decision_forms(sample, reference, sign)
 
-    def choices(form: Form, mean: FloatArray, _variance: FloatArray) -> Choices:
+    def choices(form: AnyForm, mean: FloatArray, _variance: FloatArray) -> Choices:
         d = np.clip(mean, form.low, form.high)[:, None]
         z = np.stack([np.zeros_like(d), -np.ones_like(d), d], axis=-1)
         return Choices(z, d - form.low, d, mean[:, None])
