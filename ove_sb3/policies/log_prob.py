@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,6 +15,7 @@ from ove_sb3.data.trajectories import Trajectories
 from ove_sb3.errors import InvalidInputError, UncoveredActionWarning
 
 from .dispatch import as_policy
+from .distribution import ActionDistribution
 from .observations import as_batch, take_rows
 from .policy import Masks, Policy
 from .uniform import uniform_distribution
@@ -22,6 +23,8 @@ from .uniform import uniform_distribution
 if TYPE_CHECKING:
     from stable_baselines3.common.vec_env import VecNormalize
 
+BATCH_SIZE = 4096
+Visit = Callable[[Any, IntArray, ActionDistribution], None]
 _NO_LENGTHS = np.empty(0, dtype=np.int64)
 _NOTABLE = 0.01  # mean probability of something that the log lacks
 _SURELY_SEEN = 30.0  # expected number of times, if the behavior had that probability
@@ -36,7 +39,7 @@ def log_prob(
     action_masks: ArrayLike | None = None,
     deterministic: bool = False,
     vec_normalize: VecNormalize | None = None,
-    batch_size: int = 4096,
+    batch_size: int = BATCH_SIZE,
 ) -> FloatArray:
     """Log-probability of every logged action under `model`.
 
@@ -80,8 +83,7 @@ def log_prob(
                 "which hold them."
             )
         _check_action_space(policy, data)
-        logged = data.metadata.fingerprint
-        if logged is not None and not deterministic and logged == policy.fingerprint():
+        if _acted(policy, data, deterministic):
             return data.log_probs.copy()
         observations, acted, masks = data.observations, data.actions, data.action_masks
         episodes: IntArray | None = data.lengths
@@ -94,13 +96,63 @@ def log_prob(
         observations, acted = data, np.asarray(actions)
         masks = None if action_masks is None else np.asarray(action_masks, dtype=np.bool_)
         episodes = None if lengths is None else np.asarray(lengths, dtype=np.int64)
+    return _scan(policy, observations, acted, masks, episodes, deterministic, batch_size)
+
+
+def scan_log(
+    policy: Policy, data: Trajectories, visit: Visit, *, deterministic: bool, whole_episodes: bool
+) -> FloatArray:
+    """`log_prob` of a log; `visit` sees the action distributions of every batch.
+
+    Parameters
+    ----------
+    visit : callable
+        Called with the indices of a batch of steps (a slice or an array), the lengths of its
+        episodes if they are whole, and their action distributions.
+    whole_episodes : bool
+        Let every batch consist of whole episodes, in any order.
+    """
+    _check_action_space(policy, data)
+    log_probs = _scan(
+        policy,
+        data.observations,
+        data.actions,
+        data.action_masks,
+        data.lengths,
+        deterministic,
+        BATCH_SIZE,
+        visit=visit,
+        whole_episodes=whole_episodes,
+    )
+    return data.log_probs.copy() if _acted(policy, data, deterministic) else log_probs
+
+
+def _acted(policy: Policy, data: Trajectories, deterministic: bool) -> bool:
+    """Whether the log was written by this very policy."""
+    logged = data.metadata.fingerprint
+    return logged is not None and not deterministic and logged == policy.fingerprint()
+
+
+def _scan(
+    policy: Policy,
+    observations: Any,
+    acted: NDArray[Any],
+    masks: Masks | None,
+    episodes: IntArray | None,
+    deterministic: bool,
+    batch_size: int,
+    *,
+    visit: Visit | None = None,
+    whole_episodes: bool = False,
+) -> FloatArray:
     batch = as_batch(observations, policy.observation_space)
     n = batch.n
     _check_counts(policy, n, acted, masks, episodes)
     log_probs = np.empty(n)
     mass: FloatArray | None = None
     counts: IntArray | None = None
-    for steps, parts in _batches(policy, n, episodes, batch_size):
+    whole = episodes if policy.recurrent or whole_episodes else None
+    for steps, parts in _batches(n, whole, batch_size):
         rows = take_rows(batch.observations, steps)
         part_masks = None if masks is None else masks[steps]
         try:
@@ -108,10 +160,12 @@ def log_prob(
             if deterministic:
                 distribution = distribution.deterministic()
             log_probs[steps] = distribution.log_prob(acted[steps])
+            if visit is not None:
+                visit(steps, parts, distribution)
         except InvalidInputError as error:
             if error.row is None:
                 raise
-            raise _moved(error, int(np.arange(n)[steps][error.row]), episodes) from error
+            raise _at_step(error, int(np.arange(n)[steps][error.row]), episodes) from error
         if mass is None or counts is None:
             mass, counts = distribution.cells(acted[steps])
             unseen = np.flatnonzero((counts == 0) & (mass > _NOTABLE))
@@ -121,7 +175,7 @@ def log_prob(
     return log_probs
 
 
-def _moved(error: InvalidInputError, index: int, lengths: IntArray | None) -> InvalidInputError:
+def _at_step(error: InvalidInputError, index: int, lengths: IntArray | None) -> InvalidInputError:
     """An error about a row of a batch as one about the step `index` of all steps."""
     if lengths is None:
         return error.at(row=index)
@@ -137,19 +191,18 @@ def _warn_if_uncovered(policy: Policy, mass: FloatArray, unseen: IntArray, actio
     if missing.size:
         what = "acts at a bound" if hasattr(policy.action_space, "low") else "takes an action"
         warning = UncoveredActionWarning(what, float(mass[missing].max()), len(actions))
-        warnings.warn(warning, stacklevel=3)
+        warnings.warn(warning, stacklevel=4)
 
 
 def _batches(
-    policy: Policy, n: int, lengths: IntArray | None, batch_size: int
+    n: int, lengths: IntArray | None, batch_size: int
 ) -> Iterator[tuple[Any, IntArray]]:
-    """Slices of steps; for a policy with memory, whole episodes of about equal length."""
-    if not policy.recurrent:
+    """Slices of n steps; with `lengths`, whole episodes of about equal length, for memory."""
+    if lengths is None:
         for start in range(0, n, batch_size):
             steps = slice(start, min(n, start + batch_size))
             yield steps, _NO_LENGTHS
         return
-    assert lengths is not None
     order = np.argsort(lengths, kind="stable")
     starts = np.cumsum(lengths) - lengths
     first = 0

@@ -19,7 +19,7 @@ from .distribution import ActionDistribution, Mixture
 from .fingerprint import Part, value_parts
 from .observations import Observation
 from .policy import NO_CONTEXT, Masks, PolicyContext
-from .uniform import uniform_distribution
+from .uniform import n_actions, uniform_distribution
 
 
 class MixturePolicy(BuiltInPolicy):
@@ -122,6 +122,19 @@ class MixturePolicy(BuiltInPolicy):
         ]
         return Mixture(parts, np.log(self.weights))
 
+    @property
+    @override
+    def min_probability(self) -> float:
+        return sum(self._weighted([part.min_probability for part in self.components]))
+
+    @property
+    @override
+    def max_probability(self) -> float:
+        return sum(self._weighted([part.max_probability for part in self.components]))
+
+    def _weighted(self, values: Sequence[float]) -> list[float]:
+        return [float(w) * value for w, value in zip(self.weights, values, strict=True)]
+
     @override
     def fingerprint_parts(self) -> Iterator[Part]:
         yield from value_parts(self.weights)
@@ -186,6 +199,16 @@ class EpsilonGreedyPolicy(BuiltInPolicy):
         with np.errstate(divide="ignore"):
             weights = np.log([self.epsilon, 1.0 - self.epsilon])
         return Mixture([uniform, own.deterministic()], weights)
+
+    @property
+    @override
+    def min_probability(self) -> float:
+        return self.epsilon / n_actions(self.action_space)
+
+    @property
+    @override
+    def max_probability(self) -> float:
+        return 1.0 - self.epsilon + self.min_probability
 
     @override
     def fingerprint_parts(self) -> Iterator[Part]:
