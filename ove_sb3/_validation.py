@@ -25,44 +25,70 @@ def as_float_vector(values: object, name: str) -> FloatArray:
     return np.ascontiguousarray(array, dtype=np.float64)
 
 
+def as_array(values: object, name: str) -> NDArray[Any]:
+    """Return `values` as an array, refusing ragged lists and arrays with masked entries."""
+    if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
+        masked = int(np.count_nonzero(np.ma.getmaskarray(values)))
+        raise InvalidInputError(
+            f"`{name}` must have no masked entries, got {masked} of {values.size}. A masked entry "
+            "is a value that is not known: drop the episodes that hold one."
+        )
+    try:
+        return np.asarray(values)
+    except Exception as error:  # converting an arbitrary object can raise anything
+        raise InvalidInputError(
+            f"`{name}` must convert to an array, got {_kind(values)} that does not: {error}. Rows "
+            "must all have the same shape."
+        ) from error
+
+
+def as_flags(values: object, name: str) -> NDArray[np.bool_]:
+    """Return `values` as booleans; integers must be 0 or 1."""
+    array = as_array(values, name)
+    if array.dtype.kind in "iu" and np.isin(array, (0, 1)).all():
+        array = array.astype(np.bool_)
+    if array.dtype.kind != "b" and array.size:
+        raise InvalidInputError(
+            f"`{name}` must hold True or False, got dtype {array.dtype}. Convert it with a "
+            f"comparison, such as {name} == 1."
+        )
+    return np.asarray(array, dtype=np.bool_)
+
+
 def as_lengths(values: object, n_steps: int, fewest: int = 2) -> IntArray:
     """Return `values` as episode lengths, all at least 1 and adding up to `n_steps`."""
     array = _as_vector(values, "lengths")
-    if array.dtype.kind not in "iu":
+    if array.dtype.kind not in "iu" and array.size:
         raise InvalidInputError(
-            f"`lengths` must hold integers, got dtype {array.dtype}. Convert it with "
-            "np.asarray(lengths, dtype=int)."
+            f"`lengths` must hold integers, got dtype {array.dtype}. Pass the number of steps of "
+            "every episode, as np.asarray(lengths, dtype=int)."
         )
     if array.size < fewest:
         raise InvalidInputError(
             f"`lengths` must name at least {fewest} trajectories, got {array.size}. A variance "
             "cannot be estimated from fewer: log more episodes."
         )
-    if array.dtype.kind == "u" and int(array.max()) > np.iinfo(np.int64).max:
+    if (short := np.flatnonzero(array < 1)).size:
         raise InvalidInputError(
-            f"`lengths` must add up to the {n_steps} logged steps, got {array.max()} alone."
-        )
-    lengths = np.ascontiguousarray(array, dtype=np.int64)
-    short = np.flatnonzero(lengths < 1)
-    if short.size:
-        raise InvalidInputError(
-            f"`lengths` must be at least 1, got {lengths[short[0]]} at {PLACE} "
-            f"({short.size} of {lengths.size} entries). Drop empty episodes before estimating.",
+            f"`lengths` must be at least 1, got {array[short[0]]} at {PLACE} "
+            f"({short.size} of {array.size} entries). Drop empty episodes.",
             episode=int(short[0]),
         )
-    total = int(lengths.sum()) if int(lengths.max()) <= n_steps else int(lengths.max())
+    largest = int(array.max(initial=0))
+    # A length beyond the log may not fit an int64, nor the sum of several such lengths.
+    total = int(array.sum(dtype=np.int64)) if largest <= n_steps else largest
     if total != n_steps:
         raise InvalidInputError(
             f"`lengths` must add up to the number of logged steps, {n_steps}, got {total}. "
             "Pass the flat arrays of all steps and the length of every episode."
         )
-    return lengths
+    return np.ascontiguousarray(array, dtype=np.int64)
 
 
 def as_counts(values: object, name: str, n: int) -> IntArray:
     """Return `values` as `n` integers of at least 0."""
     array = _as_vector(values, name)
-    if array.dtype.kind not in "iu" or array.size != n:
+    if (array.dtype.kind not in "iu" and array.size) or array.size != n:
         raise InvalidInputError(
             f"`{name}` must hold {n} integers, one per trajectory, got {array.size} of dtype "
             f"{array.dtype}."
@@ -170,10 +196,7 @@ def as_generator(rng: object) -> np.random.Generator:
 
 
 def _as_vector(values: object, name: str) -> NDArray[Any]:
-    try:
-        array = np.asarray(values)
-    except (ValueError, TypeError) as error:
-        raise InvalidInputError(f"`{name}` must be a 1-d array, got {type(values)}.") from error
+    array = as_array(values, name)
     if array.ndim != 1:
         raise InvalidInputError(
             f"`{name}` must be 1-dimensional, got shape {array.shape}. Concatenate the episodes "
@@ -190,6 +213,10 @@ def _as_number(value: object, name: str, rule: str, remedy: str) -> float:
         return float(value)  # type: ignore[arg-type]
     except OverflowError as error:
         raise InvalidInputError(f"`{name}` must be {rule}, got {value!r}.") from error
+
+
+def _kind(value: object) -> str:
+    return f"a {type(value).__name__}"
 
 
 def _sentence(text: str, remedy: str) -> str:

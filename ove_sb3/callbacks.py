@@ -20,7 +20,7 @@ from ove_sb3._validation import check_choice, check_integer, check_real
 from ove_sb3.collection.log_source import ATTEMPTS, Data, LogSource
 from ove_sb3.core.methods import Method, as_method
 from ove_sb3.core.quantities import DEFAULT_QUANTITIES, Mean, Quantity, as_quantities
-from ove_sb3.data.log import Log
+from ove_sb3.data.log import LogLike
 from ove_sb3.errors import (
     DependenceWarning,
     InvalidInputError,
@@ -52,7 +52,7 @@ class OffPolicyVarianceCallback(EventCallback):
 
     Parameters
     ----------
-    data : Trajectories, DiskLog, callable or path
+    data : Trajectories, Log, callable or path
         A log that the model does not learn from; a function without arguments that returns one,
         called at every evaluation; or a log directory, streamed at every evaluation, to which
         another process may be adding.
@@ -348,7 +348,7 @@ class OffPolicyVarianceCallback(EventCallback):
         """Value that changes whenever the model may have changed."""
         return self.model.num_timesteps, getattr(self.model, "_n_updates", None)
 
-    def _plan(self, log: Log) -> Plan:
+    def _plan(self, log: LogLike) -> Plan:
         gamma = getattr(self.model, "gamma", None) if self.gamma is None else self.gamma
         if gamma is None:
             raise InvalidInputError(
@@ -365,7 +365,7 @@ class OffPolicyVarianceCallback(EventCallback):
             **self._options,
         )
 
-    def _candidate(self, log: Log) -> Candidate:
+    def _candidate(self, log: LogLike) -> Candidate:
         return as_candidate(
             self.model,
             metadata=log.metadata,
@@ -375,7 +375,7 @@ class OffPolicyVarianceCallback(EventCallback):
             deterministic=self.deterministic,
         )
 
-    def _open(self) -> Log | None:
+    def _open(self) -> LogLike | None:
         """The log as it is now; None, with a warning, if a growing one is still too short."""
         log = self.source.open(self.model)
         n = 0 if log is None else len(log)
@@ -390,7 +390,7 @@ class OffPolicyVarianceCallback(EventCallback):
             )
         return None
 
-    def _depends_on(self, log: Log | None) -> bool:
+    def _depends_on(self, log: LogLike | None) -> bool:
         """Whether the model depends on the log; warns about it once."""
         if self.independent is not None:
             own = not self.independent

@@ -9,14 +9,14 @@ from typing import Any
 import gymnasium as gym
 from stable_baselines3.common.vec_env import VecEnvWrapper
 
-from ove_sb3.data.log import DiskLog, Log, as_log
+from ove_sb3.data.log import Log, LogLike, as_log
 from ove_sb3.data.trajectories import Trajectories
 from ove_sb3.errors import EmptyLogError, InvalidInputError
 
 from .wrappers import LogActionProbability, VecLogActionProbability
 
 Logger = LogActionProbability | VecLogActionProbability
-Data = Trajectories | DiskLog | Callable[[], Trajectories] | str | PathLike[str]
+Data = Trajectories | Log | Callable[[], Trajectories] | str | PathLike[str]
 ATTEMPTS = 3
 
 
@@ -25,7 +25,7 @@ class LogSource:
 
     Parameters
     ----------
-    data : Trajectories, DiskLog, callable or path
+    data : Trajectories, Log, callable or path
         A log, a function that returns one, or a directory.
     """
 
@@ -34,7 +34,7 @@ class LogSource:
             raise InvalidInputError(
                 f"`data` must hold at least 2 episodes, got {len(data)}. Log more of them."
             )
-        if not (isinstance(data, (Trajectories, DiskLog, str, PathLike)) or callable(data)):
+        if not (isinstance(data, (Trajectories, Log, str, PathLike)) or callable(data)):
             raise InvalidInputError(
                 "`data` must be Trajectories, a log opened by open_log, a function that returns "
                 f"Trajectories, or the path of a log directory, got {type(data).__name__}."
@@ -46,13 +46,13 @@ class LogSource:
         """Whether reading calls a function of the user."""
         return callable(self.data)
 
-    def open(self, model: Any) -> Log | None:
+    def open(self, model: Any) -> LogLike | None:
         """The log as it is now; None if it has no complete episode yet.
 
         If it is written by the training environment of `model`, that one is flushed first. A log
         on disk is streamed, not loaded.
         """
-        if isinstance(self.data, (Trajectories, DiskLog)):
+        if isinstance(self.data, (Trajectories, Log)):
             return as_log(self.data)
         if callable(self.data):
             trajectories = self.data()
@@ -74,10 +74,10 @@ class LogSource:
         """Whether `logger` writes this log."""
         if callable(self.data):
             return getattr(self.data, "__self__", None) is logger
-        data = self.data.path if isinstance(self.data, DiskLog) else self.data
+        data = self.data.path if isinstance(self.data, Log) else self.data
         return logger.has_logged(data)
 
-    def may_be_own(self, log: Log | None, model: Any) -> bool:
+    def may_be_own(self, log: LogLike | None, model: Any) -> bool:
         """Whether `model` may have learned from this log, last opened as `log`.
 
         Nothing in a log names the model itself; a log of learning by its class, or by an unknown

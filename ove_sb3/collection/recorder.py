@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ove_sb3._validation import FloatArray
+from ove_sb3.data.log_ids import new_log_id
 from ove_sb3.data.metadata import Metadata
 from ove_sb3.data.trajectories import Trajectories
 from ove_sb3.data.writer import EpisodeWriter
@@ -59,6 +60,7 @@ class Recorder:
         path: str | PathLike[str] | None,
         flush_every: int,
     ) -> None:
+        metadata = replace(metadata, log_ids=(new_log_id(),))
         self.metadata = metadata
         self.path = path
         self.n_episodes = 0

@@ -11,7 +11,7 @@ import numpy as np
 from ove_sb3._validation import FloatArray
 
 from .interval import Interval
-from .statistics import TrajectoryStatistics
+from .statistics import TrajectoryStatistics, check_statistics
 
 _HEAVY_TAIL = 0.7  # of the generalized Pareto shape: averages of the weights become unreliable
 _BROKEN_LOG = 5.0  # standard errors between the mean weight and 1
@@ -116,7 +116,7 @@ class Diagnostics:
 
 def diagnose(stats: TrajectoryStatistics, *intervals: Interval) -> Diagnostics:
     """Examine the importance weights, and the intervals computed from them if given."""
-    w = stats.weights
+    w = check_statistics(stats).weights
     n, total = w.size, float(w.sum())
     largest = float(w.max())
     scaled = w / largest if largest > 0.0 else w  # squares of huge weights would overflow

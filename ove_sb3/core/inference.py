@@ -15,7 +15,7 @@ from .interval import Interval
 from .label import Evidence, Label, decide_label
 from .methods import Method, Tails, as_method
 from .quantities import Quantity, as_quantity
-from .statistics import TrajectoryStatistics
+from .statistics import TrajectoryStatistics, check_statistics
 
 SIDES = ("both", "lower", "upper")
 _ROUNDING = 1e-9  # of the a priori range, or of the bounds: crossing by less is rounding
@@ -55,6 +55,7 @@ def estimate(
     float
         Unbiased estimates of the variance other than ``"pair"`` can be negative.
     """
+    check_statistics(stats)
     what = as_quantity(quantity)
     what.find_estimator(estimator)
     warn_without_support(stats)
@@ -136,6 +137,7 @@ def interval(
     The guarantee is for a number of trajectories fixed in advance and a candidate that does not
     depend on them.
     """
+    check_statistics(stats)
     if not isinstance(adaptive, (bool, np.bool_)):
         raise InvalidInputError(f"`adaptive` must be True or False, got {adaptive!r}.")
     assumptions = Assumptions(

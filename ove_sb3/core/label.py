@@ -9,6 +9,28 @@ INCONSISTENT = (
     "logged probabilities that are not those of the executed actions, episodes selected by their "
     "outcome, or bad luck of probability at most delta"
 )
+_ANOTHER_LOG = (
+    "hold episodes out with Trajectories.split and evaluate on those, or log new ones with "
+    "ove_sb3.collect"
+)
+_AGAINST = {
+    "candidate_depends_on_log": (
+        f"the candidate was trained on these trajectories, so coverage is unknown: {_ANOTHER_LOG}"
+    ),
+    "candidate_selected_on_log": (
+        "the candidate was selected by its evaluations on these trajectories, so coverage is "
+        f"unknown: {_ANOTHER_LOG}"
+    ),
+    "deterministic_actions": (
+        "the logged actions were not drawn from the logged probabilities, but are the most "
+        "probable ones: log again with predict(..., deterministic=False), or with ove_sb3.collect"
+    ),
+    "shared_exploration": (
+        "the behavior decided once for all of its environments whether to explore, so that their "
+        "episodes are dependent: log with one environment, or with ove_sb3.collect, which decides "
+        "for each of them"
+    ),
+}
 
 
 @dataclass(frozen=True)
@@ -21,10 +43,24 @@ class Evidence:
         The behavior changed based on earlier episodes.
     candidate_depends_on_log : bool
         The candidate was trained on the logged episodes.
+    candidate_selected_on_log : bool
+        The candidate was selected among others by evaluations on the logged episodes.
+    deterministic_actions : bool
+        Logged actions were not drawn from the logged probabilities.
+    shared_exploration : bool
+        The behavior decided once for several environments whether to explore.
     """
 
     adaptive: bool = False
     candidate_depends_on_log: bool = False
+    candidate_selected_on_log: bool = False
+    deterministic_actions: bool = False
+    shared_exploration: bool = False
+
+    @property
+    def reasons(self) -> tuple[str, ...]:
+        """Why no interval from this log is guaranteed for this candidate."""
+        return tuple(text for name, text in _AGAINST.items() if getattr(self, name))
 
 
 @dataclass(frozen=True)
@@ -63,8 +99,7 @@ def decide_label(
         reasons.append("the method is an approximation for large n")
     if range_from_data:
         reasons.append("the range of rewards was taken from the data instead of being stated")
-    if evidence.candidate_depends_on_log:
-        reasons.append("the candidate was trained on these trajectories, so coverage is unknown")
+    reasons += evidence.reasons
     if not consistent:
         reasons.append(INCONSISTENT)
     return Label(guaranteed=not reasons, reasons=tuple(reasons))

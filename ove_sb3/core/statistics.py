@@ -258,6 +258,8 @@ class TrajectoryStatistics:
         """Join the statistics of several shards, in order."""
         if not parts:
             raise InvalidInputError("`parts` must hold at least one TrajectoryStatistics, got 0.")
+        for part in parts:
+            check_statistics(part, "parts")
         first = parts[0]
         for part in parts:
             if (part.gamma, part.horizon) != (first.gamma, first.horizon):
@@ -290,6 +292,17 @@ class TrajectoryStatistics:
             end_sums=_join_sums([part.end_sums for part in parts], (3, longest + 1)),
             overlaps=_join_overlaps(parts),
         )
+
+
+def check_statistics(stats: object, name: str = "stats") -> TrajectoryStatistics:
+    """Return `stats` if it is what `trajectory_statistics` makes."""
+    if not isinstance(stats, TrajectoryStatistics):
+        raise InvalidInputError(
+            f"`{name}` must be TrajectoryStatistics, got {type(stats).__name__}. Pass what "
+            "trajectory_statistics(log_ratios, rewards, lengths, gamma=...) returns; for a log and "
+            "a candidate use evaluate(data, candidate, ...)."
+        )
+    return stats
 
 
 def _join_sums(parts: Sequence[FloatArray | None], shape: tuple[int, int]) -> FloatArray | None:

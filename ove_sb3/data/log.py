@@ -40,7 +40,7 @@ class Part(Protocol):
         """Runs of the episodes that begin in the same `width` steps, and where those begin."""
 
 
-class Log(Protocol):
+class LogLike(Protocol):
     """Episodes that can be streamed part by part."""
 
     metadata: Metadata
@@ -74,7 +74,7 @@ class ChunkError(InvalidInputError):
         super().__init__(cause.args[0])
         self.cause, self.first_step = cause, first_step
 
-    def in_log(self, log: Log) -> OveError:
+    def in_log(self, log: LogLike) -> OveError:
         """The cause, with positions that count from the beginning of the log."""
         cause, first = self.cause, self.first_step
         episode = None if cause.episode is None else cause.episode + log.episodes_before(first)
@@ -158,7 +158,7 @@ class DiskPart:
         return replace(self, sources=needed, first=first, last=last)
 
 
-def open_log(path: str | PathLike[str], *, chunk_steps: int | None = None) -> DiskLog:
+def open_log(path: str | PathLike[str], *, chunk_steps: int | None = None) -> Log:
     """Open a log directory for streaming.
 
     Parameters
@@ -167,12 +167,12 @@ def open_log(path: str | PathLike[str], *, chunk_steps: int | None = None) -> Di
         Directory written by a logging wrapper, `collect` or `Trajectories.save`; writers may
         still be adding to it. Episodes written after this call are not part of the log.
     chunk_steps : int, optional
-        Approximate number of steps of a chunk, as `DiskLog.chunks` yields them and as `evaluate`
+        Approximate number of steps of a chunk, as `Log.chunks` yields them and as `evaluate`
         sends them to a process. It changes memory and time, never a result.
 
     Returns
     -------
-    DiskLog
+    Log
         Accepted wherever Trajectories are: `evaluate`, `compare`.
 
     Examples
@@ -198,24 +198,24 @@ def open_log(path: str | PathLike[str], *, chunk_steps: int | None = None) -> Di
             f"`path` must be the path of a log directory, got {type(path).__name__}. Trajectories "
             "in memory need not be opened."
         )
-    return DiskLog(path, chunk_steps=chunk_steps)
+    return Log(path, chunk_steps=chunk_steps)
 
 
-def as_log(data: Trajectories | DiskLog | str | PathLike[str]) -> Log:
+def as_log(data: Trajectories | Log | str | PathLike[str]) -> LogLike:
     """Log from trajectories, an opened log or a path."""
     if isinstance(data, Trajectories):
         return MemoryLog(data)
-    if isinstance(data, DiskLog):
+    if isinstance(data, Log):
         return data
     if isinstance(data, (str, PathLike)):
-        return DiskLog(data)
+        return Log(data)
     raise InvalidInputError(
         "`data` must be Trajectories, a log opened by open_log, or the path of a log directory, "
         f"got {type(data).__name__}. Use ove.collect, ove.open_log or Trajectories.from_arrays."
     )
 
 
-class DiskLog:
+class Log:
     """A directory of logged episodes, as it was when it was opened; made by `open_log`.
 
     Only the names and sizes of the files are held in memory.
@@ -236,7 +236,7 @@ class DiskLog:
         self.path = Path(path)
         self._contents = contents = list_sources(self.path.absolute())
         self._sources, self._columns = contents.sources, contents.columns
-        self.metadata = Metadata.from_dict(merge_dicts(contents.headers))
+        self.metadata = Metadata.from_stored(merge_dicts(contents.headers))
         self.n_steps = self._sources[-1].last
         self.block_steps = steps_per_block(contents.bytes_per_step)
         self.chunk_steps = _chunk_steps(chunk_steps, self.block_steps)
@@ -257,7 +257,7 @@ class DiskLog:
         adaptive = ", adaptive" if self.metadata.adaptive else ""
         n_files = len(self._sources)
         return (
-            f"DiskLog: {self.n_steps} steps{env} in {n_files} file{'s' * (n_files != 1)} of "
+            f"Log: {self.n_steps} steps{env} in {n_files} file{'s' * (n_files != 1)} of "
             f"{self.path}{adaptive}"
         )
 

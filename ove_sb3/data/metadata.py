@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import difflib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 import numpy as np
 
 from ove_sb3._validation import check_integer, check_range
-from ove_sb3.errors import InvalidInputError
+from ove_sb3.errors import InvalidInputError, StorageError
+
+from .log_ids import check_log_ids
+
+_KINDS = ("Box", "Discrete", "MultiDiscrete", "MultiBinary", "Dict")
 
 
 @dataclass(frozen=True)
@@ -42,6 +47,15 @@ class Metadata:
     fingerprint : str or None
         Digest of everything the behavior's action distribution depends on. A candidate with the
         same digest is the behavior itself.
+    log_ids : tuple of str
+        Identifiers of the logs that the episodes come from, see `log_ids`. A model that was trained
+        on a log, or selected by one, carries them too.
+    deterministic_actions : bool
+        Executed actions are the most probable ones more often than their logged probabilities
+        allow, as with ``predict(..., deterministic=True)``.
+    shared_exploration : bool
+        The behavior decided once for several environments whether to explore, as DQN does: their
+        episodes are dependent.
     """
 
     env_id: str | None = None
@@ -55,21 +69,29 @@ class Metadata:
     unfinished: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     behavior: str | None = None
     fingerprint: str | None = None
+    log_ids: tuple[str, ...] = ()
+    deterministic_actions: bool = False
+    shared_exploration: bool = False
 
     def __post_init__(self) -> None:
+        put = object.__setattr__
+        for name in ("env_id", "behavior", "fingerprint"):
+            _check_kind(self, name, (str, type(None)), "a string or None")
+        _check_kind(self, "versions", (Mapping,), "a mapping of libraries to versions")
+        _check_kind(self, "unfinished", (Mapping,), "a mapping of names to pairs of counts")
+        for name in ("adaptive", "deterministic_actions", "shared_exploration"):
+            _check_kind(self, name, (bool, np.bool_), "True or False")
+            put(self, name, bool(getattr(self, name)))
+        for name in ("observation_space", "action_space"):
+            _check_space(getattr(self, name), name)
+        if self.seed is not None:
+            put(self, "seed", check_integer(self.seed, "seed", 0))
         if self.horizon is not None:
-            object.__setattr__(self, "horizon", check_integer(self.horizon, "horizon", 1))
+            put(self, "horizon", check_integer(self.horizon, "horizon", 1))
         if self.reward_range is not None:
-            pair = check_range(self.reward_range, "reward_range")
-            object.__setattr__(self, "reward_range", pair)
-        if not isinstance(self.adaptive, (bool, np.bool_)):
-            raise InvalidInputError(
-                f"`adaptive` must be True or False, got {self.adaptive!r}. Pass True if the "
-                "behavior was changed in the light of earlier episodes."
-            )
-        object.__setattr__(self, "adaptive", bool(self.adaptive))
-        counts = {str(k): (int(v[0]), int(v[1])) for k, v in self.unfinished.items()}
-        object.__setattr__(self, "unfinished", counts)
+            put(self, "reward_range", check_range(self.reward_range, "reward_range"))
+        put(self, "log_ids", check_log_ids(self.log_ids))
+        put(self, "unfinished", {str(k): _counts(v) for k, v in self.unfinished.items()})
 
     @property
     def incomplete_fraction(self) -> float:
@@ -84,48 +106,146 @@ class Metadata:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Metadata:
-        """Inverse of `to_dict`; entries of later versions are ignored."""
-        known = {f.name for f in fields(cls)}
-        return cls(**{name: value for name, value in values.items() if name in known})
+        """Inverse of `to_dict`; an entry that is not a field is an error."""
+        if not isinstance(values, Mapping):
+            raise InvalidInputError(
+                f"`metadata` must be Metadata or a dict with its entries, got {values!r}."
+            )
+        known = [f.name for f in fields(cls)]
+        for name in values:
+            if name not in known:
+                near = difflib.get_close_matches(str(name), known, n=1)
+                hint = f" Did you mean {near[0]!r}?" if near else ""
+                raise InvalidInputError(
+                    f"`metadata` must have entries among {', '.join(known)}, got {name!r}.{hint}"
+                )
+        return cls(**values)
+
+    @classmethod
+    def from_stored(cls, values: Mapping[str, Any]) -> Metadata:
+        """Inverse of `to_dict` for values read from a file, perhaps of another version.
+
+        Entries that earlier versions did not write have their defaults. Entries that only a later
+        version knows are refused, because they may say that the log gives no guarantee.
+        """
+        if isinstance(values, Mapping):
+            unknown = sorted(str(name) for name in values if name not in _names(cls))
+            if unknown:
+                raise StorageError(
+                    f"the metadata of the log must hold what this version knows, got {unknown}: "
+                    "the log was written by a later version of ove_sb3. Upgrade ove_sb3 to read it."
+                )
+        try:
+            return cls.from_dict(values)
+        except InvalidInputError as error:
+            raise StorageError(f"the metadata of the log are damaged: {error}") from error
+
+
+def _names(cls: type[Metadata]) -> set[str]:
+    return {f.name for f in fields(cls)}
 
 
 def merge(parts: Sequence[Metadata]) -> Metadata:
-    """Metadata of logs joined together: what all agree on, and the worst of what they warn of."""
-    first = parts[0]
-    for part in parts[1:]:
-        for name in ("observation_space", "action_space"):
-            ours, theirs = getattr(first, name), getattr(part, name)
-            if ours is not None and theirs is not None and ours != theirs:
-                raise InvalidInputError(
-                    f"`parts` must share the {name.replace('_', ' ')}, got {ours} and {theirs}. "
-                    "Only logs of one environment can be joined."
-                )
-    agreed: dict[str, Any] = {
-        f.name: getattr(first, f.name)
-        if all(getattr(part, f.name) == getattr(first, f.name) for part in parts)
-        else None
-        for f in fields(Metadata)
-    }
-    agreed["versions"] = agreed["versions"] or {}
-    agreed["adaptive"] = any(part.adaptive for part in parts)
-    agreed["unfinished"] = _merge_unfinished(parts)
-    return Metadata(**agreed)
+    """Metadata of logs joined together, field by field, see `_MERGE_RULES`."""
+    return Metadata(
+        **{
+            f.name: _MERGE_RULES[f.name](f.name, [getattr(part, f.name) for part in parts])
+            for f in fields(Metadata)
+        }
+    )
+
+
+def _same_fact(name: str, values: Sequence[Any]) -> Any:
+    """The one value of those parts that state it; different ones are refused."""
+    stated = [value for value in values if value is not None]
+    for value in stated[1:]:
+        if value != stated[0]:
+            raise InvalidInputError(
+                f"`parts` must share the {name.replace('_', ' ')}, got {stated[0]!r} and "
+                f"{value!r}. Only logs of one environment can be joined."
+            )
+    return stated[0] if stated else None
+
+
+def _if_agreed(_name: str, values: Sequence[Any]) -> Any:
+    return values[0] if all(value == values[0] for value in values) else None
+
+
+def _versions(name: str, values: Sequence[Any]) -> Any:
+    return _if_agreed(name, values) or {}
+
+
+def _any(_name: str, values: Sequence[Any]) -> bool:
+    return any(values)
+
+
+def _union(_name: str, values: Sequence[Any]) -> tuple[str, ...]:
+    return tuple({entry: None for value in values for entry in value})
+
+
+def _widest(_name: str, values: Sequence[Any]) -> tuple[float, float] | None:
+    ranges = [value for value in values if value is not None]
+    return (min(r[0] for r in ranges), max(r[1] for r in ranges)) if ranges else None
+
+
+def _largest_counts(_name: str, values: Sequence[Any]) -> dict[str, tuple[int, int]]:
+    """Counts only grow: of the same wrapper, the largest are the last."""
+    merged: dict[str, tuple[int, int]] = {}
+    for counts in values:
+        for writer, (missing, logged) in counts.items():
+            before = merged.get(writer, (0, 0))
+            merged[writer] = max(before[0], missing), max(before[1], logged)
+    return merged
+
+
+_MERGE_RULES: dict[str, Callable[[str, Sequence[Any]], Any]] = {
+    "env_id": _same_fact,
+    "horizon": _same_fact,
+    "observation_space": _same_fact,
+    "action_space": _same_fact,
+    "versions": _versions,
+    "seed": _if_agreed,
+    "adaptive": _any,
+    "reward_range": _widest,
+    "unfinished": _largest_counts,
+    "behavior": _if_agreed,
+    "fingerprint": _if_agreed,
+    "log_ids": _union,
+    "deterministic_actions": _any,
+    "shared_exploration": _any,
+}
+"""How the values of a field are joined. No reason against a guarantee may get lost."""
 
 
 def merge_dicts(parts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Joint metadata of several files, as plain values."""
     texts = {json.dumps(part, sort_keys=True) for part in parts}
-    return merge([Metadata.from_dict(json.loads(text)) for text in sorted(texts)]).to_dict()
+    return merge([Metadata.from_stored(json.loads(text)) for text in sorted(texts)]).to_dict()
 
 
-def _merge_unfinished(parts: Sequence[Metadata]) -> dict[str, tuple[int, int]]:
-    """Counts only grow: of the same wrapper, the largest are the last."""
-    found: dict[str, tuple[int, int]] = {}
-    for part in parts:
-        for writer, (missing, logged) in part.unfinished.items():
-            before = found.get(writer, (0, 0))
-            found[writer] = max(before[0], missing), max(before[1], logged)
-    return found
+def _check_kind(metadata: Metadata, name: str, kinds: tuple[type, ...], rule: str) -> None:
+    value = getattr(metadata, name)
+    if not isinstance(value, kinds):
+        raise InvalidInputError(f"`{name}` must be {rule}, got {value!r}.")
+
+
+def _check_space(value: object, name: str) -> None:
+    """Refuse anything but None and what `describe_space` returns."""
+    if value is None:
+        return
+    if not isinstance(value, Mapping) or value.get("type") not in _KINDS:
+        raise InvalidInputError(
+            f"`{name}` must be a description of a space, got {value!r}. Use "
+            "ove_sb3.data.metadata.describe_space(space)."
+        )
+
+
+def _counts(value: object) -> tuple[int, int]:
+    if not isinstance(value, Sequence) or isinstance(value, str) or len(value) != 2:
+        raise InvalidInputError(
+            f"`unfinished` must hold pairs (episodes missing, episodes logged), got {value!r}."
+        )
+    return check_integer(value[0], "unfinished", 0), check_integer(value[1], "unfinished", 0)
 
 
 def describe_space(space: Any) -> dict[str, Any]:

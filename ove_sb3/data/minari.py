@@ -108,6 +108,7 @@ def from_minari(dataset: MinariDataset | str) -> Trajectories:
         horizon=getattr(spec, "max_episode_steps", None),
         observation_space=describe_space(dataset.observation_space),
         action_space=describe_space(dataset.action_space),
+        log_ids=(f"minari-{dataset.spec.dataset_id.replace('/', ':')}",),
     )
     for episode in dataset.iterate_episodes():
         infos = episode.infos or {}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from os import PathLike
 from pathlib import Path
@@ -14,15 +14,20 @@ from numpy.typing import ArrayLike, NDArray
 from ove_sb3._validation import (
     FloatArray,
     IntArray,
+    as_array,
     as_counts,
+    as_flags,
     as_float_vector,
     as_generator,
+    as_lengths,
     bad_step,
     check_real,
+    check_same_size,
 )
 from ove_sb3.errors import PLACE, InvalidInputError
 
 from .columns import from_columns, to_columns
+from .log_ids import content_log_id, digest_of, split_log_ids
 from .metadata import Metadata, merge, merge_dicts
 from .table import step_frame
 
@@ -79,17 +84,20 @@ class Trajectories:
 
     def __post_init__(self) -> None:
         put = object.__setattr__
+        if not isinstance(self.metadata, Metadata):
+            raise InvalidInputError(f"`metadata` must be Metadata, got {self.metadata!r}.")
         put(self, "log_probs", as_float_vector(self.log_probs, "log_probs"))
         put(self, "rewards", as_float_vector(self.rewards, "rewards"))
+        check_same_size(self.log_probs, self.rewards, ("log_probs", "rewards"))
         n_steps = self.rewards.size
-        put(self, "lengths", _check_lengths(self.lengths, n_steps))
+        put(self, "lengths", as_lengths(self.lengths, n_steps, fewest=0))
         for name in ("observations", "actions"):
             put(self, name, _check_rows(getattr(self, name), name, n_steps, "logged step"))
         for name in ("terminated", "truncated"):
-            flags = np.asarray(getattr(self, name), dtype=np.bool_)
+            flags = _check_vector(as_flags(getattr(self, name), name), name)
             put(self, name, _check_rows(flags, name, self.lengths.size, "episode"))
         if self.action_masks is not None:
-            masks = np.asarray(self.action_masks, dtype=np.bool_)
+            masks = as_flags(self.action_masks, "action_masks")
             put(self, "action_masks", _check_rows(masks, "action_masks", n_steps, "logged step"))
         if self.final_observations is not None:
             name = "final_observations"
@@ -100,6 +108,14 @@ class Trajectories:
         self._check_values()
         for name in _ARRAYS:
             put(self, name, _map(_read_only, getattr(self, name)))
+        if not self.metadata.log_ids and self.n_steps:
+            log_id = content_log_id(*self._identifying)
+            put(self, "metadata", replace(self.metadata, log_ids=(log_id,)))
+
+    @property
+    def _identifying(self) -> tuple[NDArray[Any], ...]:
+        """Arrays that tell these episodes from others."""
+        return self.log_probs, self.rewards, self.lengths, self.actions
 
     def _check_values(self) -> None:
         kind = (self.metadata.action_space or {}).get("type")
@@ -154,30 +170,29 @@ class Trajectories:
         Parameters are the attributes of the class. Without `terminated` and `truncated`, all
         episodes count as terminated. `metadata` may be a dict with the entries of `Metadata`.
         """
-        episode_lengths = np.asarray(lengths)
-        if truncated is None:
-            ended = np.ones(episode_lengths.shape, dtype=np.bool_)
-            cut = np.zeros_like(ended) if terminated is None else ~np.asarray(terminated, np.bool_)
-        else:
-            cut = np.asarray(truncated, dtype=np.bool_)
+        ended = None if terminated is None else as_flags(terminated, "terminated")
+        cut = None if truncated is None else as_flags(truncated, "truncated")
+        if cut is None:
+            cut = (
+                np.zeros(as_array(lengths, "lengths").shape, np.bool_) if ended is None else ~ended
+            )
+        if ended is None:
             ended = ~cut
-        if terminated is not None:
-            ended = np.asarray(terminated, dtype=np.bool_)
         if metadata is None:
             metadata = Metadata()
         elif not isinstance(metadata, Metadata):
             metadata = Metadata.from_dict(metadata)
         return cls(
             observations=observations,
-            actions=np.asarray(actions),
-            log_probs=np.asarray(log_probs),
-            rewards=np.asarray(rewards),
-            lengths=episode_lengths,
+            actions=actions,  # type: ignore[arg-type]
+            log_probs=log_probs,  # type: ignore[arg-type]
+            rewards=rewards,  # type: ignore[arg-type]
+            lengths=lengths,  # type: ignore[arg-type]
             terminated=ended,
             truncated=cut,
-            action_masks=None if action_masks is None else np.asarray(action_masks),
+            action_masks=action_masks,  # type: ignore[arg-type]
             final_observations=final_observations,
-            overlaps=None if overlaps is None else np.asarray(overlaps),
+            overlaps=overlaps,  # type: ignore[arg-type]
             metadata=metadata,
         )
 
@@ -213,7 +228,7 @@ class Trajectories:
         episodes = np.arange(len(self))
         try:
             chosen = np.atleast_1d(episodes[index if isinstance(index, slice) else np.array(index)])
-        except IndexError as error:
+        except (IndexError, ValueError, TypeError) as error:
             message = f"`index` must name some of the {len(self)} episodes, got {index!r}."
             if isinstance(index, (int, np.integer)):
                 raise IndexError(message) from error
@@ -241,28 +256,29 @@ class Trajectories:
     ) -> tuple[Trajectories, Trajectories]:
         """Two disjoint parts, the first with `fraction` of the episodes, rounded.
 
-        In the order of logging, or in an order shuffled by `rng` if that is given.
+        In the order of logging, or in an order shuffled by `rng` if that is given. A model that
+        was trained on one part, or selected by it, can be evaluated on the other with a guarantee.
         """
         fraction = check_real(fraction, "fraction", 0.0, 1.0)
         order = np.arange(len(self))
         if rng is not None:
             order = as_generator(rng).permutation(order)
         cut = round(fraction * len(self))
-        return self[np.sort(order[:cut])], self[np.sort(order[cut:])]
+        chosen = np.sort(order[:cut]), np.sort(order[cut:])
+        name = f"{fraction:g}-{digest_of(*self._identifying, chosen[0])}"
+        log_ids = split_log_ids(self.metadata.log_ids, name)
+        first, second = (
+            replace(self[episodes], metadata=replace(self.metadata, log_ids=ids))
+            for episodes, ids in zip(chosen, log_ids, strict=True)
+        )
+        return first, second
 
     @classmethod
     def concat(cls, parts: Sequence[Trajectories]) -> Trajectories:
         """Join several logs of one environment, in order."""
-        if not parts:
-            raise InvalidInputError("`parts` must hold at least one Trajectories, got 0.")
-        for name in ("action_masks", "final_observations"):
-            if len({getattr(part, name) is None for part in parts}) == 2:
-                if name == "action_masks":
-                    raise InvalidInputError(
-                        "`parts` must all have action masks or all have none. Masks decide the "
-                        "probability of an action: log them in every part."
-                    )
-                parts = [replace(part, final_observations=None) for part in parts]
+        parts = _check_parts(parts)
+        if len({part.final_observations is None for part in parts}) == 2:
+            parts = [replace(part, final_observations=None) for part in parts]
         if len({part.overlaps is None for part in parts}) == 2:
             parts = [
                 replace(part, overlaps=np.zeros(len(part), np.int64))
@@ -300,7 +316,7 @@ class Trajectories:
         """All episodes of an opened directory, in memory."""
         from ove_sb3.store.directory import read_all
 
-        metadata = Metadata.from_dict(merge_dicts(contents.headers))
+        metadata = Metadata.from_stored(merge_dicts(contents.headers))
         return cls(**from_columns(read_all(contents.sources)), metadata=metadata)
 
     def to_pandas(self) -> pd.DataFrame:
@@ -360,6 +376,43 @@ def _read_only(array: NDArray[Any]) -> NDArray[Any]:
     return view
 
 
+def _check_parts(parts: object) -> list[Trajectories]:
+    """The logs to be joined; those of different environments are refused."""
+    if isinstance(parts, Trajectories) or not isinstance(parts, Iterable):
+        raise InvalidInputError(
+            f"`parts` must be a sequence of Trajectories, got {type(parts).__name__}."
+        )
+    found = list(parts)
+    if not found:
+        raise InvalidInputError("`parts` must hold at least one Trajectories, got 0.")
+    for part in found:
+        if not isinstance(part, Trajectories):
+            raise InvalidInputError(
+                f"`parts` must hold Trajectories only, got {type(part).__name__}."
+            )
+    if len({part.action_masks is None for part in found}) == 2:
+        raise InvalidInputError(
+            "`parts` must all have action masks or all have none. Masks decide the probability of "
+            "an action: log them in every part."
+        )
+    for name in ("observations", "actions", "action_masks"):
+        shapes = [_step_shape(getattr(part, name)) for part in found]
+        for shape in shapes:
+            if shape != shapes[0]:
+                raise InvalidInputError(
+                    f"`parts` must have {name.replace('_', ' ')} of one shape, got {shapes[0]} and "
+                    f"{shape}. Only logs of one environment can be joined."
+                )
+    return found
+
+
+def _step_shape(rows: Any) -> Any:
+    """Shape of one row, of an array or of every array of a dict."""
+    if isinstance(rows, dict):
+        return {name: array.shape[1:] for name, array in rows.items()}
+    return None if rows is None else rows.shape[1:]
+
+
 def _concatenate(parts: list[Any]) -> Any:
     if parts[0] is None:
         return None
@@ -368,26 +421,12 @@ def _concatenate(parts: list[Any]) -> Any:
     return np.concatenate(parts)
 
 
-def _check_lengths(values: object, n_steps: int) -> IntArray:
-    lengths = np.asarray(values)
-    if lengths.ndim != 1 or (lengths.size and lengths.dtype.kind not in "iu"):
+def _check_vector(flags: NDArray[np.bool_], name: str) -> NDArray[np.bool_]:
+    if flags.ndim != 1:
         raise InvalidInputError(
-            f"`lengths` must be a 1-d array of integers, got {lengths.dtype} of shape "
-            f"{lengths.shape}. Pass the number of steps of every episode."
+            f"`{name}` must be 1-dimensional, one entry per episode, got shape {flags.shape}."
         )
-    lengths = np.ascontiguousarray(lengths, dtype=np.int64)
-    if (short := np.flatnonzero(lengths < 1)).size:
-        raise InvalidInputError(
-            f"`lengths` must be at least 1, got {lengths[short[0]]} at {PLACE}. Drop empty "
-            "episodes.",
-            episode=int(short[0]),
-        )
-    if int(lengths.sum()) != n_steps:
-        raise InvalidInputError(
-            f"`lengths` must add up to the number of logged steps, {n_steps}, got "
-            f"{int(lengths.sum())}. Pass flat arrays over all steps."
-        )
-    return lengths
+    return flags
 
 
 def _check_rows(rows: Any, name: str, n: int, unit: str) -> Any:
@@ -395,7 +434,7 @@ def _check_rows(rows: Any, name: str, n: int, unit: str) -> Any:
         if not rows:
             raise InvalidInputError(f"`{name}` must not be an empty dict.")
         return {key: _check_rows(rows[key], f"{name}[{key!r}]", n, unit) for key in rows}
-    array = np.asarray(rows)
+    array = as_array(rows, name)
     if array.dtype.kind not in "biuf":
         raise InvalidInputError(
             f"`{name}` must hold numbers, got dtype {array.dtype}. Encode it as numbers first."

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from os import PathLike
 from pathlib import Path
 
 from ove_sb3._validation import check_integer
 from ove_sb3.store.writer import BatchWriter, compact_directory
 
+from .log_ids import new_log_id
 from .metadata import Metadata, merge_dicts
 from .trajectories import Trajectories
+
+_MOST_SOURCES = 64
 
 
 class EpisodeWriter:
@@ -36,9 +40,12 @@ class EpisodeWriter:
         fsync: bool = False,
     ) -> None:
         self.flush_every = check_integer(flush_every, "flush_every", 1)
+        if not metadata.log_ids:
+            metadata = replace(metadata, log_ids=(new_log_id(),))
         self.metadata = metadata
         self.path = Path(path)
         self._pending: list[Trajectories] = []
+        self._sources: set[str] = set()  # identifiers of the episodes added
         self._writer = BatchWriter(self.path, metadata.to_dict(), fsync=fsync)
         self.n_written = 0
 
@@ -53,7 +60,12 @@ class EpisodeWriter:
         if not self._pending:
             return
         data = Trajectories.concat(self._pending)
-        self._writer.append(data.to_batch(), data.metadata.to_dict())
+        self._sources.update(data.metadata.log_ids)
+        log_ids = list(self.metadata.log_ids)
+        if len(self._sources) <= _MOST_SOURCES:  # else one for every few episodes
+            log_ids += data.metadata.log_ids
+        metadata = replace(data.metadata, log_ids=tuple(log_ids))
+        self._writer.append(data.to_batch(), metadata.to_dict())
         self.n_written += len(data)
         self._pending.clear()
 

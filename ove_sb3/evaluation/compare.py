@@ -13,7 +13,7 @@ from ove_sb3._validation import check_choice
 from ove_sb3.core.interval import Interval
 from ove_sb3.core.methods import Method
 from ove_sb3.core.quantities import DEFAULT_QUANTITIES, Quantity, as_quantities
-from ove_sb3.data.log import DiskLog, as_log
+from ove_sb3.data.log import Log, as_log
 from ove_sb3.data.trajectories import Trajectories
 from ove_sb3.errors import InvalidInputError
 from ove_sb3.report.numbers import bounds, count, label, number, percent
@@ -178,7 +178,7 @@ class Comparison:
 
 
 def compare(
-    data: Trajectories | DiskLog | str | PathLike[str],
+    data: Trajectories | Log | str | PathLike[str],
     candidates: Mapping[str, Any],
     *,
     gamma: float,
@@ -205,7 +205,7 @@ def compare(
 
     Parameters
     ----------
-    data : Trajectories, DiskLog or path
+    data : Trajectories, Log or path
         The log; it is read once.
     candidates : mapping of str to model, policy, path or array_like
         See `evaluate`. With paths, `model_class` is required.

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from ove_sb3.core.methods import Method
 from ove_sb3.core.quantities import DEFAULT_QUANTITIES, Quantity
-from ove_sb3.data.log import DiskLog, as_log
+from ove_sb3.data.log import Log, as_log
 from ove_sb3.data.trajectories import Trajectories
 
 from .candidates import as_candidate
@@ -21,7 +21,7 @@ from .result import Evaluation
 
 
 def evaluate(
-    data: Trajectories | DiskLog | str | PathLike[str],
+    data: Trajectories | Log | str | PathLike[str],
     candidate: Any | ArrayLike,
     *,
     gamma: float,
@@ -48,7 +48,7 @@ def evaluate(
 
     Parameters
     ----------
-    data : Trajectories, DiskLog or path
+    data : Trajectories, Log or path
         The log, or its directory, which is streamed. Its episodes must be complete.
     candidate : model, policy, path or array_like
         A model or policy that `action_distribution` knows; the path of a model saved by

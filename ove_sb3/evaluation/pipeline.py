@@ -12,7 +12,7 @@ from ove_sb3.core.interval import Interval
 from ove_sb3.core.methods import Method
 from ove_sb3.core.quantities import Quantity
 from ove_sb3.core.statistics import TrajectoryStatistics
-from ove_sb3.data.log import Log
+from ove_sb3.data.log import LogLike
 from ove_sb3.data.metadata import Metadata
 from ove_sb3.errors import SupportWarning
 
@@ -27,7 +27,7 @@ _MANY_INCOMPLETE = 0.01  # of all episodes
 
 
 def evaluate_candidates(
-    log: Log,
+    log: LogLike,
     candidates: Sequence[Candidate],
     plan: Plan,
     *,
@@ -53,7 +53,7 @@ def evaluate_candidates(
     return evaluations
 
 
-def evaluate_a_priori(log: Log, candidate: Candidate, plan: Plan, reason: str) -> Evaluation:
+def evaluate_a_priori(log: LogLike, candidate: Candidate, plan: Plan, reason: str) -> Evaluation:
     """Evaluation that knows nothing but the stated ranges, with `reason` as its warning."""
     (stats,) = reduce_log(
         log,

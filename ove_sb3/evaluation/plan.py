@@ -149,7 +149,10 @@ def make_plan(
         max_weight=max_weight,
         delta=delta,
         evidence=Evidence(
-            adaptive=metadata.adaptive, candidate_depends_on_log=candidate_depends_on_log
+            adaptive=metadata.adaptive,
+            candidate_depends_on_log=candidate_depends_on_log,
+            deterministic_actions=metadata.deterministic_actions,
+            shared_exploration=metadata.shared_exploration,
         ),
     )
     _check_ranges(assumptions)

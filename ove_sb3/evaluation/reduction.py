@@ -24,7 +24,7 @@ from ove_sb3.core.statistics import (
     shard_statistics,
 )
 from ove_sb3.data.completeness import check_complete
-from ove_sb3.data.log import ChunkError, Log, Part
+from ove_sb3.data.log import ChunkError, LogLike, Part
 from ove_sb3.data.trajectories import Trajectories
 from ove_sb3.errors import InvalidInputError, OveError, UncoveredActionWarning
 
@@ -67,7 +67,7 @@ class Block:
 
 
 def reduce_log(
-    log: Log,
+    log: LogLike,
     candidates: Sequence[Candidate],
     *,
     gamma: float,
@@ -106,7 +106,7 @@ def reduce_log(
 
 
 def _blocks(
-    log: Log,
+    log: LogLike,
     candidates: Sequence[Candidate],
     gamma: float,
     horizon: int | None,
@@ -135,7 +135,7 @@ def _blocks(
 class _Tasks:
     """The log in tasks of about `log.chunk_steps` steps, made when they are asked for."""
 
-    def __init__(self, log: Log, candidates: Sequence[Candidate]) -> None:
+    def __init__(self, log: LogLike, candidates: Sequence[Candidate]) -> None:
         self.log = log
         self.steps = math.ceil(log.chunk_steps / log.block_steps) * log.block_steps
         self.known = {

@@ -207,3 +207,33 @@ def test_every_error_is_ours_and_a_value_error() -> None:
     assert issubclass(ove.InvalidInputError, (ove.OveError, ValueError))
     assert issubclass(ove.WeightOverflowError, ove.OveError)
     assert issubclass(ove.SupportWarning, ove.OveWarning)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda stats: ove.variance_interval(stats, reward_range=(0, 1)),
+        lambda stats: ove.mean_interval(stats, reward_range=(0, 1)),
+        lambda stats: ove.interval(stats, "std", reward_range=(0, 1)),
+        lambda stats: ove.estimate(stats, "mean"),
+        ove.estimate_mean,
+        ove.estimate_variance,
+        ove.diagnose,
+    ],
+)
+@pytest.mark.parametrize("stats", [np.zeros(3), None, [1, 2], "stats"])
+def test_what_is_not_statistics(function: Callable[[Any], Any], stats: Any) -> None:
+    with pytest.raises(ove.InvalidInputError, match="`stats` must be TrajectoryStatistics, got"):
+        function(stats)
+
+
+def test_trajectories_in_place_of_statistics_are_told_what_to_pass() -> None:
+    data = ove.Trajectories.from_arrays(
+        observations=np.zeros(2),
+        actions=[0, 1],
+        log_probs=[0.0, 0.0],
+        rewards=[0.0, 1.0],
+        lengths=[1, 1],
+    )
+    with pytest.raises(ove.InvalidInputError, match=r"got Trajectories. Pass what .*evaluate\("):
+        ove.variance_interval(data, reward_range=(0, 1))  # type: ignore[arg-type]

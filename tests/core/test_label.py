@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import itertools
+from dataclasses import fields
 from pathlib import Path
 
 import numpy as np
@@ -20,36 +21,35 @@ PACKAGE = Path(ove.__file__).parent
 REASONS = {
     "method": "approximation for large n",
     "range": "range of rewards was taken from the data",
-    "candidate": "candidate was trained on these trajectories",
+    "candidate_depends_on_log": "candidate was trained on these trajectories",
+    "candidate_selected_on_log": "candidate was selected by its evaluations",
+    "deterministic_actions": "not drawn from the logged probabilities",
+    "shared_exploration": "decided once for all of its environments",
     "bounds": "lower bound exceeds the upper bound",
 }
+EVIDENCE = [field.name for field in fields(Evidence)]
 
 
-@pytest.mark.parametrize(
-    ("adaptive", "depends", "proven", "from_data", "consistent"),
-    list(itertools.product([False, True], repeat=5)),
-)
-def test_truth_table(
-    adaptive: bool, depends: bool, proven: bool, from_data: bool, consistent: bool
-) -> None:
+@pytest.mark.parametrize("adaptive", [False, True])
+@pytest.mark.parametrize("against", list(itertools.product([False, True], repeat=len(REASONS))))
+def test_truth_table(adaptive: bool, against: tuple[bool, ...]) -> None:
+    holds = dict(zip(REASONS, against, strict=True))
     label = decide_label(
-        Evidence(adaptive=adaptive, candidate_depends_on_log=depends),
-        method_proven=proven,
-        range_from_data=from_data,
-        consistent=consistent,
+        Evidence(adaptive=adaptive, **{name: holds[name] for name in EVIDENCE if name in holds}),
+        method_proven=not holds["method"],
+        range_from_data=holds["range"],
+        consistent=not holds["bounds"],
     )
-    against = {
-        "method": not proven,
-        "range": from_data,
-        "candidate": depends,
-        "bounds": not consistent,
-    }
-    expected = [REASONS[name] for name, holds in against.items() if holds]
+    expected = [REASONS[name] for name in REASONS if holds[name]]
     assert len(label.reasons) == len(expected)
     for text, reason in zip(expected, label.reasons, strict=True):
         assert text in reason
-    # Guaranteed in 2 of 32 cases: only an adaptive behavior is no reason against it.
-    assert label.guaranteed == (proven and not from_data and not depends and consistent)
+    # Guaranteed in two cases: only an adaptive behavior is no reason against it.
+    assert label.guaranteed == (not any(against))
+
+
+def test_every_fact_has_its_reason() -> None:
+    assert set(EVIDENCE) - {"adaptive"} == set(EVIDENCE) & set(REASONS)
 
 
 def test_evidence_is_in_favor_unless_stated_otherwise() -> None:

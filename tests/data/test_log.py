@@ -49,7 +49,7 @@ def test_an_open_log_is_the_log(tmp_path: Path, kind: str) -> None:
     write(tmp_path, data[:9], data[9:])
     log = ove.open_log(tmp_path, chunk_steps=7)
     assert (len(log), log.n_steps, log.metadata) == (20, data.n_steps, data.metadata)
-    assert repr(log) == (f"DiskLog: {data.n_steps} steps of Test-v0 in 2 files of {tmp_path}")
+    assert repr(log) == (f"Log: {data.n_steps} steps of Test-v0 in 2 files of {tmp_path}")
     same(log.load(), data)
     chunks = list(log.chunks())
     assert len(chunks) > 3
@@ -57,7 +57,7 @@ def test_an_open_log_is_the_log(tmp_path: Path, kind: str) -> None:
     assert without_final.final_observations is None
     np.testing.assert_array_equal(without_final.rewards, data.rewards)
     opened = ove.open_log(tmp_path, chunk_steps=7)
-    assert isinstance(opened, ove.DiskLog)
+    assert isinstance(opened, ove.Log)
     assert [len(chunk) for chunk in opened.chunks()] == [len(chunk) for chunk in chunks]
 
 

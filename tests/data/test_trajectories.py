@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from dataclasses import fields
 from typing import Any
 
 import numpy as np
 import pytest
 
 import ove_sb3 as ove
-from ove_sb3.data.metadata import describe_space, make_space
+from ove_sb3.data.metadata import _MERGE_RULES, describe_space, make_space
 
 from .test_storage import same, some
 
@@ -74,7 +75,7 @@ def test_split_and_concat() -> None:
     one, two = some(2, seed=1, adaptive=True), some(2, seed=2, env_id="B")
     joined = ove.Trajectories.concat([one, two]).metadata
     assert joined.adaptive
-    assert joined.env_id is None
+    assert joined.env_id == "B"
     assert joined.incomplete_fraction == 0.0
     together = ove.Trajectories.concat(
         [ove.Trajectories.from_arrays(**arrays(overlaps=k)) for k in ([0, 1], None, [2, 0])]
@@ -91,12 +92,17 @@ def test_split_and_concat() -> None:
         ove.Trajectories.concat([some(2, observation_space=a), some(2, observation_space=b)])
 
 
+def masked(n: int) -> Any:
+    """Array with one entry that is not known."""
+    return np.ma.masked_array(np.ones(n, int), mask=np.arange(n) == n - 1)
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
         ({"lengths": [2, 2]}, "add up to the number of logged steps, 5, got 4"),
         ({"lengths": [5, 0]}, "`lengths` must be at least 1, got 0 at episode 1"),
-        ({"lengths": [2.5, 2.5]}, "1-d array of integers"),
+        ({"lengths": [2.5, 2.5]}, "`lengths` must hold integers, got dtype float64"),
         ({"rewards": [1, 2, np.nan, 4, 5]}, "got nan at episode 1, step 0"),
         ({"log_probs": [0.0, 0.0, 0.0, -np.inf, 0.0]}, "actions, got -inf at episode 1, step 1"),
         ({"actions": [0, 1]}, "`actions` must have one entry per logged step, 5 in all"),
@@ -111,6 +117,36 @@ def test_split_and_concat() -> None:
         ({"log_probs": np.full(5, 0.5)}, "at most 0 for discrete actions, got 0.5 at episode 0"),
         ({"overlaps": [0, -1]}, "`overlaps` must be at least 0"),
         ({"overlaps": [0]}, "`overlaps` must hold 2 integers"),
+        ({"log_probs": [-0.5]}, "`log_probs` and `rewards` must have one entry.* got 1 and 5"),
+        ({"log_probs": []}, "got 0 and 5"),
+        ({"log_probs": np.zeros(4)}, "got 4 and 5"),
+        ({"log_probs": -0.5}, "`log_probs` must be 1-dimensional"),
+        ({"log_probs": masked(5)}, "`log_probs` must have no masked entries, got 1 of 5"),
+        ({"rewards": masked(5)}, "`rewards` must have no masked entries, got 1 of 5"),
+        ({"actions": masked(5)}, "`actions` must have no masked entries"),
+        ({"observations": masked(5)}, "`observations` must have no masked entries"),
+        ({"observations": {"a": masked(5)}}, r"`observations\['a'\]` must have no masked"),
+        ({"lengths": masked(2)}, "`lengths` must have no masked entries"),
+        ({"overlaps": masked(2)}, "`overlaps` must have no masked entries"),
+        ({"terminated": masked(2).astype(bool)}, "`terminated` must have no masked entries"),
+        ({"observations": [[1], [2, 3], [4], [5], [6]]}, "`observations` must convert to an array"),
+        ({"rewards": [[1, 2], [3]]}, "`rewards` must convert to an array"),
+        ({"rewards": np.ones(5, complex)}, "`rewards` must hold real numbers, got dtype complex"),
+        ({"rewards": [True] * 5}, "`rewards` must hold real numbers, got dtype bool"),
+        ({"rewards": [None] * 5}, "`rewards` must hold real numbers, got dtype object"),
+        ({"terminated": ["False", "True"]}, "`terminated` must hold True or False"),
+        ({"truncated": [0.5, 1.0]}, "`truncated` must hold True or False"),
+        ({"truncated": [2, 0]}, "`truncated` must hold True or False"),
+        ({"lengths": [2**62, 2**62, 2**62, 2**62]}, "add up to the number of logged steps, 5"),
+        ({"metadata": "x"}, "`metadata` must be Metadata or a dict with its entries, got 'x'"),
+        ({"metadata": {"adaptve": True}}, "got 'adaptve'. Did you mean 'adaptive'?"),
+        ({"metadata": {1: True}}, "`metadata` must have entries among env_id.*, got 1."),
+        ({"metadata": {"seed": 1.5}}, "`seed` must be an integer"),
+        ({"metadata": {"env_id": 3}}, "`env_id` must be a string or None, got 3"),
+        ({"metadata": {"unfinished": {"a": 3}}}, "`unfinished` must hold pairs"),
+        ({"metadata": {"unfinished": {"a": (1, -1)}}}, "`unfinished` must be an integer"),
+        ({"metadata": {"action_space": "Discrete(2)"}}, "`action_space` must be a description"),
+        ({"metadata": {"action_space": {"type": "Text"}}}, "`action_space` must be a description"),
         (
             {
                 "log_probs": [0.5, 0, 0, 0, 0],
@@ -123,6 +159,47 @@ def test_split_and_concat() -> None:
 def test_what_it_refuses(change: dict[str, Any], message: str) -> None:
     with pytest.raises(ove.InvalidInputError, match=message):
         ove.Trajectories.from_arrays(**arrays(**change))
+
+
+def test_a_mask_without_masked_entries_is_no_mask() -> None:
+    data = ove.Trajectories.from_arrays(**arrays(rewards=np.ma.masked_array(np.arange(5.0))))
+    assert type(data.rewards) is np.ndarray
+    assert data.rewards.tolist() == [0, 1, 2, 3, 4]
+    flags = ove.Trajectories.from_arrays(**arrays(terminated=[1, 0]))
+    assert flags.truncated.tolist() == [False, True]
+
+
+@pytest.mark.parametrize(
+    ("parts", "message"),
+    [
+        ([1], "`parts` must hold Trajectories only, got int"),
+        (3, "`parts` must be a sequence of Trajectories, got int"),
+        (some(2), "`parts` must be a sequence of Trajectories, got Trajectories"),
+        ([some(2, env_id="A"), some(2, env_id="B")], "share the env id, got 'A' and 'B'"),
+        ([some(2, horizon=50), some(2), some(2, horizon=60)], "share the horizon, got 50 and 60"),
+        ([some(2), some(2, kind="scalar")], "must have observations of one shape"),
+    ],
+)
+def test_what_concat_refuses(parts: Any, message: str) -> None:
+    with pytest.raises(ove.InvalidInputError, match=message):
+        ove.Trajectories.concat(parts)
+
+
+def test_merged_metadata_keep_the_weakest_assumption() -> None:
+    one, two = some(2, reward_range=(0, 1), horizon=60), some(2, reward_range=(-1, 0.5))
+    joined = ove.Trajectories.concat([one, two, some(2)]).metadata
+    assert joined.reward_range == (-1.0, 1.0)
+    assert joined.horizon == 60
+
+
+def test_every_field_of_the_metadata_says_how_it_is_merged() -> None:
+    assert set(_MERGE_RULES) == {f.name for f in fields(ove.Metadata)}
+
+
+@pytest.mark.parametrize("index", ["x", 1.5, None, [[0, 1], [0]], {"a": 1}, [0.5]])
+def test_what_indexing_refuses(index: Any) -> None:
+    with pytest.raises(ove.InvalidInputError, match="`index` must name some of the 3 episodes"):
+        some(3)[index]
 
 
 def test_spaces_survive_json() -> None:

@@ -8,16 +8,16 @@ import numpy as np
 import pytest
 
 import ove_sb3 as ove
-from ove_sb3.data.log import Log, MemoryLog, open_log, steps_per_block
+from ove_sb3.data.log import LogLike, MemoryLog, open_log, steps_per_block
 from ove_sb3.data.writer import EpisodeWriter
 
 COLUMNS = ("weights", "returns", "pdis", "cdis", "pdis_ones", "cdis_ones", "cdis_cross")
 
 
-def same_log(log: Log, data: ove.Trajectories) -> int:
+def same_log(log: LogLike, data: ove.Trajectories) -> int:
     """Check that the chunks make up the log; return how many there are."""
     chunks = [chunk for _, chunk in log.part(0, log.n_steps).windows(log.chunk_steps)]
-    if isinstance(log, ove.DiskLog):
+    if isinstance(log, ove.Log):
         assert [len(chunk) for chunk in chunks] == [len(chunk) for chunk in log.chunks()]
     assert log.n_steps == data.n_steps
     for name in ("observations", "actions", "log_probs", "rewards", "lengths", "terminated"):

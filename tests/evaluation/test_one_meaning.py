@@ -194,7 +194,7 @@ def test_the_callback_never_loads_a_log_on_disk(
     def refuse(*_: object) -> None:
         raise AssertionError("the log was loaded")
 
-    monkeypatch.setattr(ove.DiskLog, "load", refuse)
+    monkeypatch.setattr(ove.Log, "load", refuse)
     monkeypatch.setattr(ove.Trajectories, "load", refuse)
     answer, _ = through_callback(str(tmp_path))
     assert isinstance(answer, dict)

@@ -77,7 +77,7 @@ def test_a_log_on_disk_is_streamed_with_the_same_result(
     results = []
     for source in (data, tmp_path, ove.open_log(tmp_path)):
         with monkeypatch.context() as patched:
-            patched.setattr(ove.DiskLog, "load", refuse)
+            patched.setattr(ove.Log, "load", refuse)
             patched.setattr(ove.Trajectories, "load", refuse)
             callback = make_callback(source)
             small_ppo().learn(32, callback=callback)
