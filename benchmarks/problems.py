@@ -14,6 +14,8 @@ from numpy.typing import NDArray
 from scipy.special import ndtr
 
 from ove_sb3 import TrajectoryStatistics, trajectory_statistics
+from ove_sb3.core.statistics import StepScores, shard_statistics
+from ove_sb3.core.truncation import ActionRatios, truncated_columns
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -36,9 +38,20 @@ class Problem:
         """Draw n trajectories of the behavior: flat log-ratios, rewards, and lengths."""
         raise NotImplementedError
 
-    def statistics(self, n: int, rng: np.random.Generator) -> TrajectoryStatistics:
-        """Draw n trajectories and compute their statistics."""
-        return trajectory_statistics(*self.sample(n, rng), gamma=self.gamma, horizon=self.horizon)
+    def sample_known(self, n: int, rng: np.random.Generator) -> tuple[Log, ActionRatios]:
+        """As `sample`, with the ratios of all actions, or of draws of the candidate."""
+        raise NotImplementedError
+
+    def statistics(
+        self, n: int, rng: np.random.Generator, *, known: bool = False
+    ) -> TrajectoryStatistics:
+        """Draw n trajectories and compute their statistics, `known`: for a known behavior."""
+        if not known:
+            log = self.sample(n, rng)
+            return trajectory_statistics(*log, gamma=self.gamma, horizon=self.horizon)
+        (log_ratios, rewards, lengths), actions = self.sample_known(n, rng)
+        scores = StepScores(log_ratios, columns=truncated_columns(actions, lengths))
+        return shard_statistics(scores, rewards, lengths, gamma=self.gamma, horizon=self.horizon)
 
 
 @dataclass(frozen=True)
@@ -52,6 +65,10 @@ class Bandit(Problem):
 
     def sample(self, n: int, rng: np.random.Generator) -> Log:
         """Draw n items and their rewards."""
+        return self.sample_known(n, rng)[0]
+
+    def sample_known(self, n: int, rng: np.random.Generator) -> tuple[Log, ActionRatios]:
+        """As `sample`, with the ratios of all items."""
         item = rng.choice(self.behavior.size, n, p=self.behavior)
         if self.deviations is None:
             rewards = (rng.random(n) < self.means[item]).astype(np.float64)
@@ -60,7 +77,8 @@ class Bandit(Problem):
             rewards = np.clip(noisy, *self.reward_range)
         with np.errstate(divide="ignore"):
             log_ratios = np.log(self.candidate[item] / self.behavior[item])
-        return log_ratios, rewards, np.ones(n, dtype=np.int64)
+        log = log_ratios, rewards, np.ones(n, dtype=np.int64)
+        return log, _listed(self.candidate, self.behavior, np.zeros(n, dtype=np.int64), item)
 
 
 @dataclass(frozen=True)
@@ -75,7 +93,17 @@ class GaussianBandit(Problem):
         action = rng.normal(size=n)
         noisy = _peak(action) + self.noise * rng.normal(size=n)
         rewards = np.clip(noisy, *self.reward_range)
-        return self.shift * action - self.shift**2 / 2, rewards, np.ones(n, dtype=np.int64)
+        return self._log_ratio(action), rewards, np.ones(n, dtype=np.int64)
+
+    def sample_known(self, n: int, rng: np.random.Generator) -> tuple[Log, ActionRatios]:
+        """As `sample`, with the ratios of draws of the candidate."""
+        (other,) = rng.spawn(1)
+        log = self.sample(n, rng)
+        ratios = np.exp(self._log_ratio(self.shift + other.normal(size=(n, 4))))
+        return log, ActionRatios(np.exp(log[0]), ratios, np.full_like(ratios, 0.25), exact=False)
+
+    def _log_ratio(self, action: FloatArray) -> FloatArray:
+        return self.shift * action - self.shift**2 / 2
 
 
 @dataclass(frozen=True)
@@ -90,25 +118,32 @@ class Tabular(Problem):
 
     def sample(self, n: int, rng: np.random.Generator) -> Log:
         """Roll out n episodes from state 0."""
+        return self.sample_known(n, rng)[0]
+
+    def sample_known(self, n: int, rng: np.random.Generator) -> tuple[Log, ActionRatios]:
+        """As `sample`, with the ratios of all actions."""
         n_states, n_actions = self.candidate.shape
         with np.errstate(divide="ignore"):
             log_ratio = np.log(self.candidate / self.behavior)
         choose, move = np.cumsum(self.behavior, axis=1), np.cumsum(self.transition, axis=2)
         state = np.zeros(n, dtype=np.int64)
         log_ratios, rewards = np.zeros((n, self.horizon)), np.zeros((n, self.horizon))
+        states, actions = np.zeros((2, n, self.horizon), dtype=np.int64)
         lengths = np.full(n, self.horizon)
         alive = np.ones(n, dtype=bool)
         for t in range(self.horizon):
             action = (rng.random((n, 1)) > choose[state]).sum(axis=1).clip(max=n_actions - 1)
             after = (rng.random((n, 1)) > move[state, action]).sum(axis=1).clip(max=n_states - 1)
             log_ratios[:, t] = log_ratio[state, action]
+            states[:, t], actions[:, t] = state, action
             rewards[:, t] = self.reward[state, action, after]
             state = np.where(alive, after, state)
             ends = alive & self.terminal[state]
             lengths[ends] = t + 1
             alive &= ~ends
         logged = np.arange(self.horizon) < lengths[:, None]
-        return log_ratios[logged], rewards[logged], lengths
+        log = log_ratios[logged], rewards[logged], lengths
+        return log, _listed(self.candidate, self.behavior, states[logged], actions[logged])
 
 
 def recommender() -> Bandit:
@@ -242,6 +277,16 @@ def estimator_problems() -> list[Problem]:
         chain(8),
         chain(20),
     ]
+
+
+def _listed(
+    candidate: FloatArray, behavior: FloatArray, states: IntArray, actions: IntArray
+) -> ActionRatios:
+    """Ratios of all actions of two tables, (n_states, n_actions) or of one state."""
+    pi, beta = np.atleast_2d(candidate), np.atleast_2d(behavior)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratios = np.where(pi > 0.0, pi / beta, 0.0)[states]
+    return ActionRatios(ratios[np.arange(len(actions)), actions], ratios, pi[states], exact=True)
 
 
 def _peak(action: FloatArray) -> FloatArray:

@@ -19,7 +19,7 @@ from ove_sb3.errors import InvalidInputError
 from ove_sb3.report.numbers import bounds, count, label, number, percent
 from ove_sb3.report.table import Table
 
-from .candidates import as_candidate
+from .candidates import as_behavior, as_candidate
 from .pipeline import evaluate_candidates
 from .plan import make_plan
 from .requirements import Requirement
@@ -187,6 +187,7 @@ def compare(
     horizon: int | None = None,
     max_ratio: float | None = None,
     max_weight: float | None = None,
+    behavior: Any = None,
     quantities: Sequence[str | Quantity] = DEFAULT_QUANTITIES,
     delta: float = 0.05,
     rank_by: str = "variance",
@@ -216,9 +217,9 @@ def compare(
         Order of the candidates: smallest upper bound of the variance first, or largest lower
         bound of the mean. Ties are broken by the estimates.
     model_class : type or mapping of str to type, optional
-        The class that saved the models, or one for each name.
-    gamma, reward_range, return_range, horizon, max_ratio, max_weight, quantities, method, \
-approximate, estimators, vec_normalize, deterministic, rng, n_jobs, scheduler, progress
+        The class that saved the models, or one for each name, and for ``"behavior"``.
+    gamma, reward_range, return_range, horizon, max_ratio, max_weight, behavior, quantities, \
+method, approximate, estimators, vec_normalize, deterministic, rng, n_jobs, scheduler, progress
         See `evaluate`; the same for all candidates.
 
     Returns
@@ -258,6 +259,9 @@ approximate, estimators, vec_normalize, deterministic, rng, n_jobs, scheduler, p
         rng=rng,
         n_candidates=len(candidates),
     )
+    known = as_behavior(
+        behavior, metadata=log.metadata, model_class=_class_of(model_class, "behavior", behavior)
+    )
     policies = {
         str(name): as_candidate(
             candidate,
@@ -268,6 +272,7 @@ approximate, estimators, vec_normalize, deterministic, rng, n_jobs, scheduler, p
             deterministic=deterministic,
             name=f"candidates[{name!r}]",
             label=str(name),
+            behavior=known,
         )
         for name, candidate in candidates.items()
     }

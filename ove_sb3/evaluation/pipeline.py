@@ -17,7 +17,7 @@ from ove_sb3.data.metadata import Metadata
 from ove_sb3.errors import SupportWarning
 
 from .advice import advise, convergence_rate, episodes_for
-from .candidates import Candidate, LoggedBehavior
+from .candidates import Candidate, LoggedBehavior, PolicyCandidate
 from .plan import Plan
 from .reduction import reduce_log
 from .result import Evaluation, QuantityResult
@@ -49,7 +49,9 @@ def evaluate_candidates(
     evaluations = []
     for candidate, stats in zip(candidates, reduced, strict=True):
         warn_without_support(stats)
-        evaluations.append(_evaluate_statistics(stats, plan, log.metadata, candidate.label))
+        bound = candidate.ratio_bound if isinstance(candidate, PolicyCandidate) else None
+        known = plan.knowing(bound)
+        evaluations.append(_evaluate_statistics(stats, known, log.metadata, candidate.label))
     return evaluations
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -18,6 +18,9 @@ from ove_sb3.data.metadata import Metadata
 from ove_sb3.errors import InvalidInputError
 
 from .error_budget import ErrorBudget
+
+if TYPE_CHECKING:
+    from ove_sb3.policies.ratio_bounds import RatioBound
 
 _MOST_INCOMPLETE = 0.25
 
@@ -85,6 +88,16 @@ class Plan:
         """The assumptions, with the failure probability of one interval."""
         return replace(self.assumptions, delta=delta)
 
+    def knowing(self, bound: RatioBound | None) -> Plan:
+        """The plan with a bound on the ratio that is known without being stated."""
+        stated = self.assumptions.max_ratio
+        if bound is None or (stated is not None and stated <= bound.value):
+            return self
+        assumptions = replace(
+            self.assumptions, max_ratio=bound.value, max_ratio_reason=bound.reason
+        )
+        return replace(self, assumptions=assumptions)
+
     def to_dict(self) -> dict[str, Any]:
         """Return plain Python values, ready for JSON."""
         stated = self.assumptions
@@ -94,6 +107,7 @@ class Plan:
             "reward_range": _as_list(stated.reward_range),
             "return_range": _as_list(stated.return_range),
             "max_ratio": stated.max_ratio,
+            "max_ratio_reason": stated.max_ratio_reason,
             "max_weight": stated.max_weight,
             "delta": self.budget.delta,
             "simultaneous": self.budget.simultaneous,

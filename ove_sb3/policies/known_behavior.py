@@ -10,10 +10,10 @@ import numpy as np
 from ove_sb3._validation import FloatArray, IntArray, episode_and_step
 from ove_sb3.core.truncation import ActionRatios
 from ove_sb3.data.trajectories import Trajectories
-from ove_sb3.errors import PLACE, InvalidInputError
+from ove_sb3.errors import PLACE, BehaviorError, InvalidInputError
 
 from .distribution import ActionDistribution
-from .log_prob import scan_log
+from .log_prob import check_action_space, scan_log
 from .observations import as_batch, take_rows
 from .policy import Policy
 
@@ -62,7 +62,7 @@ def score_known_behavior(
 
     Raises
     ------
-    InvalidInputError
+    BehaviorError
         If the behavior's probabilities are not those that were logged.
     """
     scan = _Scan(behavior, data, first_step)
@@ -81,7 +81,12 @@ class _Scan:
         self.behavior = behavior
         self.data = data
         self.first_step = first_step
-        self.observations = as_batch(data.observations, behavior.observation_space).observations
+        try:
+            check_action_space(behavior, data)
+            batch = as_batch(data.observations, behavior.observation_space)
+        except InvalidInputError as error:
+            raise BehaviorError(f"`behavior` does not fit the log: {error.args[0]}") from error
+        self.observations = batch.observations
         self.behavior_log_probs = np.empty(data.n_steps)
         self.logged = np.empty(data.n_steps)
         self.parts: list[tuple[Any, FloatArray, FloatArray]] = []
@@ -151,7 +156,7 @@ def check_behavior(log_probs: FloatArray, data: Trajectories) -> None:
     if bad.any():
         first = int(np.flatnonzero(bad)[0])
         episode, step = episode_and_step(first, data.lengths)
-        raise InvalidInputError(
+        raise BehaviorError(
             "`behavior` must be the policy that wrote the log, but its log-probability of the "
             f"logged action is {log_probs[first]:.6g} where {logged[first]:.6g} was logged, at "
             f"{PLACE} ({int(bad.sum())} of {bad.size} steps of this part of the log). {_REMEDY}",
@@ -165,7 +170,7 @@ def check_behavior(log_probs: FloatArray, data: Trajectories) -> None:
         episode = int(np.flatnonzero(bad)[0])
         start = int(starts[episode])
         part = difference[start : start + int(data.lengths[episode])]
-        raise InvalidInputError(
+        raise BehaviorError(
             "`behavior` must be the policy that wrote the log, but its log-probabilities of the "
             f"logged actions differ from the logged ones by {sums[episode]:.3g} in all at {PLACE}, "
             f"most at this step ({int(bad.sum())} of {bad.size} episodes of this part of the log). "

@@ -82,7 +82,7 @@ def log_prob(
                 "`actions`, `lengths` and `action_masks` must not be given with Trajectories, "
                 "which hold them."
             )
-        _check_action_space(policy, data)
+        check_action_space(policy, data)
         if _acted(policy, data, deterministic):
             return data.log_probs.copy()
         observations, acted, masks = data.observations, data.actions, data.action_masks
@@ -112,7 +112,7 @@ def scan_log(
     whole_episodes : bool
         Let every batch consist of whole episodes, in any order.
     """
-    _check_action_space(policy, data)
+    check_action_space(policy, data)
     log_probs = _scan(
         policy,
         data.observations,
@@ -194,9 +194,7 @@ def _warn_if_uncovered(policy: Policy, mass: FloatArray, unseen: IntArray, actio
         warnings.warn(warning, stacklevel=4)
 
 
-def _batches(
-    n: int, lengths: IntArray | None, batch_size: int
-) -> Iterator[tuple[Any, IntArray]]:
+def _batches(n: int, lengths: IntArray | None, batch_size: int) -> Iterator[tuple[Any, IntArray]]:
     """Slices of n steps; with `lengths`, whole episodes of about equal length, for memory."""
     if lengths is None:
         for start in range(0, n, batch_size):
@@ -217,7 +215,8 @@ def _batches(
         first = last
 
 
-def _check_action_space(policy: Policy, data: Trajectories) -> None:
+def check_action_space(policy: Policy, data: Trajectories) -> None:
+    """Refuse a policy with an action space other than the log's."""
     logged = data.metadata.action_space
     ours = describe_space(policy.action_space)
     if logged is not None and dict(logged) != ours:

@@ -61,7 +61,7 @@ class TruncatedForm:
 
     @property
     def columns(self) -> FloatArray:
-        """w' (G - m0)^2, w' (G - m0), w' and k, (4, n)."""
+        """Columns w' (G - m0)^2, w' (G - m0), w' and k, (4, n)."""
         stats, order = self.sample.stats, self.sample.order
         w, k = (stats[name][order] for name in column_names(self.max_weight))
         G = self.sign * (stats.returns[order] - self.reference)

@@ -159,7 +159,8 @@ def _predicted_again(
         ]
     )
     loss = -ndtri(level) * np.sqrt(square / n)
-    return bets.expected - loss + math.log(level) * (bets.expected - bets.lower_bounds) / n
+    loss = loss - math.log(level) * (bets.expected - bets.lower_bounds) / n
+    return np.asarray(bets.expected - loss)
 
 
 def _best_bets(form: AnyForm, past: Past, choices: Choices, n: int, level: float) -> _Bets:
