@@ -21,10 +21,10 @@ from ove_sb3.core.truncation import CAPS, ActionRatios, column_names, truncated_
 
 FloatArray = NDArray[np.float64]
 HORIZON = 3
-# Two states, three actions. The behavior never takes the last action in state 1; the candidate
-# always has ties: two actions with the same ratio.
-BEHAVIOR = np.array([[0.7, 0.28, 0.02], [0.75, 0.25, 0.0]])
-CANDIDATE = np.array([[0.14, 0.056, 0.804], [0.15, 0.75, 0.1]])
+# Two states, three actions. The behavior never takes the last action in state 1. A ratio of exactly
+# 1 in state 0 is a tie with the first limit for draws at a cap of 2.
+BEHAVIOR = np.array([[0.7, 0.25, 0.05], [0.75, 0.25, 0.0]])
+CANDIDATE = np.array([[0.05, 0.25, 0.7], [0.15, 0.75, 0.1]])
 NEXT = np.array([[1, 0, 1], [0, 1, 0]])  # deterministic; an episode ends after action 0 in state 1
 REWARDS = np.array([[0.2, -0.5, 1.0], [-1.0, 0.6, 1.0]])
 END = (1, 0)
