@@ -26,21 +26,28 @@ from ove_sb3.evaluation.result import Evaluation
 from . import options
 from .models import candidate_of, find_class, named_classes, named_paths
 from .running import NOT_PROVEN, console, print_json, print_table, usage
+from .tables import TABLE_SUFFIXES, StepTable, read_table
 
 _COLORS = {"proven": "green", "refuted": "red", "undecided": "yellow"}
 
 
 def evaluate(
-    log: options.Log,
+    log: options.LogOrTable,
+    gamma: options.Gamma,
     candidate: Annotated[
-        str,
+        str | None,
         typer.Argument(
             help="Saved model, or .npy with its log-probabilities. A model file is a pickle: "
-            "loading it executes code in it.",
+            "loading it executes code in it. Not with --candidate-propensity.",
             show_default=False,
         ),
-    ],
-    gamma: options.Gamma,
+    ] = None,
+    episode: options.Episode = "episode_id",
+    step: options.Step = "step",
+    propensity: options.Propensity = "p_old",
+    candidate_propensity: options.CandidatePropensity = None,
+    density: options.Density = False,
+    reward: options.Reward = None,
     model_class: Annotated[
         str | None,
         typer.Option(help="Class that saved the model: PPO, ..., or package.module:Class."),
@@ -80,10 +87,21 @@ def evaluate(
     error.
     """
     requirements = _requirements(require)
+    data: Any = log
+    policy: Any = candidate
+    if log.suffix.lower() in TABLE_SUFFIXES:
+        table = StepTable(log, episode, step, propensity, reward or "reward", density)
+        data, policy = read_table(table, candidate, candidate_propensity)
+        reward = None
+    elif candidate is None or candidate_propensity is not None:
+        raise typer.BadParameter(
+            "CANDIDATE must be given with a log directory; --candidate-propensity is for tables."
+        )
     result = evaluate_candidate(
-        log,
-        candidate_of(candidate),
+        data,
+        candidate_of(policy) if isinstance(policy, str) else policy,
         gamma=gamma,
+        reward=reward,
         reward_range=reward_range,
         return_range=return_range,
         horizon=horizon,

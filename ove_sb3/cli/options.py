@@ -8,6 +8,39 @@ from typing import Annotated
 import typer
 
 Log = Annotated[Path, typer.Argument(help="Directory of logged episodes.", show_default=False)]
+LogOrTable = Annotated[
+    Path,
+    typer.Argument(
+        help="Directory of logged episodes, or a table: .csv, .parquet or .feather.",
+        show_default=False,
+    ),
+]
+Reward = Annotated[
+    str | None,
+    typer.Option(metavar="COLUMN", help="Column to evaluate in place of the reward."),
+]
+Episode = Annotated[
+    str, typer.Option(metavar="COLUMN", help="Of a table: column that names the episode.")
+]
+Step = Annotated[
+    str, typer.Option(metavar="COLUMN", help="Of a table: column that numbers the steps, or none.")
+]
+Propensity = Annotated[
+    str,
+    typer.Option(metavar="COLUMN", help="Of a table: probability of the logged action."),
+]
+CandidatePropensity = Annotated[
+    str | None,
+    typer.Option(
+        metavar="COLUMN",
+        help="Of a table: probability of the logged action under the candidate, in place of "
+        "CANDIDATE.",
+    ),
+]
+Density = Annotated[
+    bool,
+    typer.Option("--density", help="Of a table: propensities are densities and may exceed 1."),
+]
 Gamma = Annotated[float, typer.Option(help="Discount factor.", show_default=False)]
 RewardRange = Annotated[
     tuple[float, float] | None,

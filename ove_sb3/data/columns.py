@@ -1,8 +1,8 @@
 """Fields of episodes as columns with one entry per step, and back.
 
 Columns are named as in the store: ``observation`` (or ``observation/<key>`` for a dict),
-``action``, ``log_prob``, ``reward``, ``done``, ``action_mask``, and per episode
-``final_observation``.
+``action``, ``log_prob``, ``reward``, ``done``, ``action_mask``, ``column/<name>`` for a kept one,
+and per episode ``final_observation``.
 """
 
 from __future__ import annotations
@@ -25,11 +25,14 @@ def to_columns(fields: Mapping[str, Any]) -> tuple[Columns, Columns]:
     overlaps = 0 if fields["overlaps"] is None else fields["overlaps"]
     done[np.cumsum(lengths) - 1] = np.where(how == 0, _NEITHER, how) + _OVERLAP * overlaps
     columns = _named("observation", fields["observations"])
+    if columns.get("observation", done).ndim == 2 and not columns["observation"].size:
+        del columns["observation"]  # a log without observations
     columns["action"] = fields["actions"]
     columns["log_prob"], columns["reward"] = fields["log_probs"], fields["rewards"]
     columns["done"] = done
     if fields["action_masks"] is not None:
         columns["action_mask"] = fields["action_masks"]
+    columns |= {f"column/{name}": array for name, array in fields["columns"].items()}
     if fields["final_observations"] is None:
         return columns, {}
     return columns, _named("final_observation", fields["final_observations"])
@@ -40,8 +43,11 @@ def from_columns(columns: Mapping[str, NDArray[Any]]) -> dict[str, Any]:
     ends = np.flatnonzero(columns["done"])
     how = columns["done"][ends]
     overlaps = how.astype(np.int64) // _OVERLAP
+    observations = _unnamed("observation", columns)
     return {
-        "observations": _unnamed("observation", columns),
+        "observations": np.zeros((columns["done"].size, 0), np.float32)
+        if observations is None
+        else observations,
         "actions": columns["action"],
         "log_probs": columns["log_prob"],
         "rewards": columns["reward"],
@@ -51,6 +57,7 @@ def from_columns(columns: Mapping[str, NDArray[Any]]) -> dict[str, Any]:
         "action_masks": columns.get("action_mask"),
         "final_observations": _unnamed("final_observation", columns),
         "overlaps": overlaps if overlaps.any() else None,
+        "columns": _unnamed("column", columns) or {},
     }
 
 

@@ -1,18 +1,304 @@
-"""Steps as a pandas table."""
+"""Steps as a table: from a file or a data frame, and back to a data frame."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from os import PathLike
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ove_sb3._validation import IntArray
-from ove_sb3.errors import InvalidInputError
+from ove_sb3.errors import PLACE, InvalidInputError
 
 if TYPE_CHECKING:
     import pandas as pd
+    import pyarrow as pa
+
+TABLE_SUFFIXES = (".csv", ".parquet", ".feather")
+
+
+def read_steps(
+    table: Any,
+    *,
+    episode: str,
+    step: str | None,
+    propensity: str,
+    reward: str,
+    action: str | Sequence[str] | None,
+    observations: Sequence[str],
+    density: bool,
+    keep: Sequence[str],
+) -> dict[str, Any]:
+    """Arguments of `Trajectories.from_arrays`, from a table with one row per step."""
+    actions = [action] if isinstance(action, str) else list(_names(action or (), "action"))
+    kept = list(_names(keep, "keep"))
+    observed = list(_names(observations, "observations"))
+    wanted = [episode, *([] if step is None else [step]), propensity, reward]
+    source = _Source.of(table, [*wanted, *actions, *observed, *kept])
+    number, name_of = source.episodes(episode)
+    if step is None:
+        order, lengths = _adjacent(source, number, episode, name_of)
+    else:
+        order, lengths = _sorted(source, number, source.integers(step), step, name_of)
+
+    def rows(name: str) -> NDArray[Any]:
+        values = source.numbers(name)
+        return values if order is None else values[order]
+
+    n_steps = len(source)
+    propensities = source.propensities(propensity, density)
+    if actions:
+        components = [rows(name) for name in actions]
+        taken = components[0] if isinstance(action, str) else np.stack(components, axis=1)
+        if density:
+            taken = taken.astype(np.float64)
+    else:
+        taken = np.zeros(n_steps, np.float32 if density else np.int8)
+    return {
+        "observations": np.stack([rows(name) for name in observed], axis=1)
+        if observed
+        else np.zeros((n_steps, 0), np.float32),
+        "actions": taken,
+        "log_probs": np.log(propensities if order is None else propensities[order]),
+        "rewards": rows(reward).astype(np.float64),
+        "lengths": lengths,
+        "columns": {name: rows(name) for name in kept},
+    }
+
+
+class _Source:
+    """Columns of a table, with checks that name the row."""
+
+    def __init__(self, columns: pa.Table, path: Path | None) -> None:
+        self.columns, self.path = columns, path
+
+    @classmethod
+    def of(cls, table: Any, names: Sequence[str]) -> _Source:
+        """The columns `names` of a file, a data frame or an Arrow table."""
+        path = Path(table) if isinstance(table, (str, PathLike)) else None
+        columns = _to_arrow(table) if path is None else _read(path, names)
+        missing = [name for name in names if name not in columns.column_names]
+        if missing:
+            raise InvalidInputError(
+                f"`table` must have a column {missing[0]!r}, got "
+                f"{', '.join(map(repr, columns.column_names))}. Name the columns of your table: "
+                "episode=..., step=..., propensity=..., reward=...",
+                path=path,
+            )
+        if not columns.num_rows:
+            raise InvalidInputError("`table` must have at least one row, got 0.", path=path)
+        source = cls(columns.select(list(dict.fromkeys(names))), path)
+        for name in source.columns.column_names:
+            source._check_complete(name)
+        return source
+
+    def __len__(self) -> int:
+        return int(self.columns.num_rows)
+
+    def error(self, text: str, row: int) -> InvalidInputError:
+        """Error about one row; rows count from 0."""
+        return InvalidInputError(text, row=row, path=self.path)
+
+    def _check_complete(self, name: str) -> None:
+        column = self.columns.column(name)
+        if column.null_count:
+            missing = np.flatnonzero(column.is_null().to_numpy())
+            raise self.error(
+                f"column {name!r} must have no missing values, got one at {PLACE} "
+                f"({missing.size} of {len(self)} rows). Drop or repair those episodes whole.",
+                int(missing[0]),
+            )
+
+    def numbers(self, name: str) -> NDArray[Any]:
+        """A numeric column, all finite."""
+        values = self.columns.column(name).to_numpy()
+        if values.dtype.kind not in "biuf":
+            raise InvalidInputError(
+                f"column {name!r} must hold numbers, got {self.columns.column(name).type}. Encode "
+                "it as numbers first.",
+                path=self.path,
+            )
+        self._refuse(name, values, ~np.isfinite(values), "must be finite")
+        return np.asarray(values)
+
+    def _refuse(self, name: str, values: NDArray[Any], bad: NDArray[np.bool_], rule: str) -> None:
+        if bad.any():
+            rows = np.flatnonzero(bad)
+            raise self.error(
+                f"column {name!r} {rule}, got {values[rows[0]]} at {PLACE} ({rows.size} of "
+                f"{len(self)} rows).",
+                int(rows[0]),
+            )
+
+    def integers(self, name: str) -> IntArray:
+        """A column of whole numbers."""
+        values = self.numbers(name)
+        if values.dtype.kind == "f":
+            self._refuse(name, values, values != np.floor(values), "must hold whole numbers")
+        return values.astype(np.int64)
+
+    def propensities(self, name: str, density: bool) -> NDArray[Any]:
+        """A column of probabilities in (0, 1], or of positive densities."""
+        values = self.numbers(name)
+        if density:
+            self._refuse(name, values, values <= 0.0, "must hold densities greater than 0")
+        else:
+            rule = "must hold probabilities in (0, 1] (pass density=True for densities)"
+            self._refuse(name, values, (values <= 0.0) | (values > 1.0), rule)
+        return values
+
+    def episodes(self, name: str) -> tuple[IntArray, NDArray[Any]]:
+        """Number of every row's episode, in the order of the episodes' names, and the names."""
+        column = self.columns.column(name)
+        if str(column.type).startswith(("int", "uint")):
+            values = column.to_numpy()
+            if (values[1:] >= values[:-1]).all():  # in order already
+                new = np.concatenate([[True], values[1:] != values[:-1]])
+                return np.cumsum(new) - 1, values[new]
+        encoded = column.combine_chunks().dictionary_encode()
+        names = np.asarray(encoded.dictionary.to_numpy(zero_copy_only=False))
+        if names.dtype.kind == "f" and np.isnan(names).any():
+            values = column.to_numpy()
+            self._refuse(name, values, np.isnan(values), "must have no missing values")
+        order = np.argsort(names, kind="stable")
+        rank = np.empty(order.size, np.int64)
+        rank[order] = np.arange(order.size)
+        return rank[encoded.indices.to_numpy()], names[order]
+
+
+def _sorted(
+    source: _Source, number: IntArray, steps: IntArray, name: str, name_of: NDArray[Any]
+) -> tuple[IntArray | None, IntArray]:
+    """Order of the rows by episode and step, None if they are in order; and the lengths."""
+    n = number.size
+    lengths = np.bincount(number)
+    begins = np.cumsum(lengths) - lengths
+    first = 1 if steps.min() == 1 else 0
+    rows = np.arange(n)
+    if (number[1:] >= number[:-1]).all() and np.array_equal(
+        steps, rows - np.repeat(begins - first, lengths)
+    ):
+        return None, lengths
+    place = begins[number] + steps - first  # where a row belongs if all numbers are right
+    inside = (steps >= first) & (steps - first < lengths[number])
+    if not inside.all() or np.bincount(place, minlength=n).max() > 1:
+        raise _bad_steps(source, number, steps, first, name, name_of)
+    order = np.empty(n, np.int64)
+    order[place] = rows
+    return order, lengths
+
+
+def _bad_steps(
+    source: _Source, number: IntArray, steps: IntArray, first: int, name: str, name_of: NDArray[Any]
+) -> InvalidInputError:
+    """Error about the first step, in order, that is missing or there twice."""
+    order = np.lexsort((steps, number))
+    number, steps = number[order], steps[order]
+    begins = np.flatnonzero(np.concatenate([[True], np.diff(number) != 0]))
+    lengths = np.diff(np.append(begins, number.size))
+    expected = np.arange(number.size) - np.repeat(begins, lengths) + first
+    at = int(np.flatnonzero(steps != expected)[0])
+    here = int(steps[at])
+    if at > 0 and number[at] == number[at - 1] and here == steps[at - 1]:
+        problem = f"step {here} is there twice"
+    else:
+        problem = f"step {int(expected[at])} is missing before step {here}"
+    return source.error(
+        f"column {name!r} must number the steps of an episode {first}, {first + 1}, "
+        f"{first + 2}, ..., but in episode {_plain(name_of[number[at]])!r} {problem}, at "
+        f"{PLACE}. An episode must be there whole and under a name of its own.",
+        int(order[at]),
+    )
+
+
+def _adjacent(
+    source: _Source, number: IntArray, name: str, name_of: NDArray[Any]
+) -> tuple[IntArray | None, IntArray]:
+    """Order of episodes whose rows follow one another, and their lengths."""
+    begins = np.flatnonzero(np.concatenate([[True], np.diff(number) != 0]))
+    lengths = np.diff(np.append(begins, number.size))
+    run = number[begins]
+    order = np.argsort(run, kind="stable")
+    if (again := np.flatnonzero(np.diff(run[order]) == 0)).size:
+        at = int(begins[order[again[0] + 1]])
+        raise source.error(
+            f"column {name!r} must keep the rows of an episode together where there is no column "
+            f"`step`, but episode {_plain(name_of[number[at]])!r} begins again at {PLACE}. Name a "
+            "column that numbers the steps, or give every episode a name of its own.",
+            at,
+        )
+    if (np.diff(run) > 0).all():
+        return None, lengths
+    sizes = lengths[order]
+    shift = begins[order] - (np.cumsum(sizes) - sizes)
+    return np.arange(number.size) + np.repeat(shift, sizes), sizes
+
+
+def _read(path: Path, names: Sequence[str]) -> pa.Table:
+    """Read a table from a file, as few columns as possible."""
+    import pyarrow as pa
+    import pyarrow.csv
+    import pyarrow.feather
+    import pyarrow.parquet
+
+    if path.suffix.lower() not in TABLE_SUFFIXES:
+        raise InvalidInputError(
+            f"`table` must be a file ending in {', '.join(TABLE_SUFFIXES)}, got {path}. Load other "
+            "formats with pandas and pass the data frame."
+        )
+    try:
+        if path.suffix.lower() == ".csv":
+            return pyarrow.csv.read_csv(path)
+        if path.suffix.lower() == ".feather":
+            return pyarrow.feather.read_table(path)
+        file = pyarrow.parquet.ParquetFile(path)
+        there = [name for name in dict.fromkeys(names) if name in file.schema_arrow.names]
+        complete = len(there) == len(set(names))
+        return file.read(columns=there if complete else None)
+    except FileNotFoundError as error:
+        raise InvalidInputError(f"`table` must be a file, but {path} is not there.") from error
+    except (pa.ArrowException, OSError) as error:
+        raise InvalidInputError(
+            f"`table` must be a readable {path.suffix} file, but {path} cannot be read: {error}."
+        ) from error
+
+
+def _to_arrow(table: Any) -> pa.Table:
+    """Arrow table from one, from a pandas data frame or from anything with Arrow's protocol."""
+    import pyarrow as pa
+
+    try:
+        if isinstance(table, pa.Table):
+            return table
+        if hasattr(table, "iloc") and hasattr(table, "columns"):
+            return pa.Table.from_pandas(table, preserve_index=False)
+        if hasattr(table, "__arrow_c_stream__"):
+            return pa.table(table)
+        if isinstance(table, Mapping):
+            return pa.table({str(name): pa.array(values) for name, values in table.items()})
+    except (pa.ArrowException, TypeError, ValueError) as error:
+        raise InvalidInputError(
+            f"`table` must hold columns of one kind each, but it cannot be converted: {error}."
+        ) from error
+    raise InvalidInputError(
+        "`table` must be a data frame, an Arrow table or the path of a .csv, .parquet or .feather "
+        f"file, got {type(table).__name__}."
+    )
+
+
+def _names(names: object, argument: str) -> Sequence[str]:
+    if isinstance(names, str) or not isinstance(names, Sequence):
+        raise InvalidInputError(
+            f"`{argument}` must be a sequence of names of columns, got {names!r}."
+        )
+    return names
+
+
+def _plain(value: Any) -> Any:
+    return value.item() if isinstance(value, np.generic) else value
 
 
 def step_frame(columns: Mapping[str, NDArray[Any]], lengths: IntArray) -> pd.DataFrame:
@@ -21,7 +307,7 @@ def step_frame(columns: Mapping[str, NDArray[Any]], lengths: IntArray) -> pd.Dat
         import pandas as pd
     except ImportError as error:
         raise InvalidInputError(
-            "`to_pandas` needs pandas, which is not installed: pip install pandas."
+            "data frames need pandas, which is not installed: pip install pandas."
         ) from error
     flat: dict[str, NDArray[Any]] = {}
     for name, array in columns.items():

@@ -29,7 +29,7 @@ from ove_sb3.errors import PLACE, InvalidInputError
 from .columns import from_columns, to_columns
 from .log_ids import content_log_id, digest_of, split_log_ids
 from .metadata import Metadata, merge, merge_dicts
-from .table import step_frame
+from .table import read_steps, step_frame
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -67,6 +67,8 @@ class Trajectories:
     overlaps : ndarray of int64, (n,), or None
         In a log of several environments: how many other episodes ended while each was under way;
         None if episodes followed one another.
+    columns : dict of str to ndarray, (n_steps, ...)
+        Further values per step, such as the candidate's propensity or a cost.
     metadata : Metadata
     """
 
@@ -80,6 +82,7 @@ class Trajectories:
     action_masks: NDArray[np.bool_] | None = None
     final_observations: Observations | None = None
     overlaps: IntArray | None = None
+    columns: Mapping[str, NDArray[Any]] = field(default_factory=dict)
     metadata: Metadata = field(default_factory=Metadata)
 
     def __post_init__(self) -> None:
@@ -105,6 +108,7 @@ class Trajectories:
             put(self, name, rows)
         if self.overlaps is not None:
             put(self, "overlaps", as_counts(self.overlaps, "overlaps", self.lengths.size))
+        put(self, "columns", _check_columns(self.columns, n_steps))
         self._check_values()
         for name in _ARRAYS:
             put(self, name, _map(_read_only, getattr(self, name)))
@@ -163,6 +167,7 @@ class Trajectories:
         action_masks: ArrayLike | None = None,
         final_observations: Observations | None = None,
         overlaps: ArrayLike | None = None,
+        columns: Mapping[str, ArrayLike] | None = None,
         metadata: Metadata | Mapping[str, Any] | None = None,
     ) -> Trajectories:
         """Trajectories from flat arrays of any origin.
@@ -193,8 +198,87 @@ class Trajectories:
             action_masks=action_masks,  # type: ignore[arg-type]
             final_observations=final_observations,
             overlaps=overlaps,  # type: ignore[arg-type]
+            columns={} if columns is None else columns,  # type: ignore[arg-type]
             metadata=metadata,
         )
+
+    @classmethod
+    def from_table(
+        cls,
+        table: Any,
+        *,
+        episode: str = "episode_id",
+        step: str | None = "step",
+        propensity: str = "p_old",
+        reward: str = "reward",
+        action: str | Sequence[str] | None = None,
+        observations: Sequence[str] = (),
+        density: bool = False,
+        keep: Sequence[str] = (),
+        metadata: Metadata | Mapping[str, Any] | None = None,
+    ) -> Trajectories:
+        """Trajectories from a table with one row per step.
+
+        Parameters
+        ----------
+        table : DataFrame, Arrow table or path
+            A path names a ``.csv``, ``.parquet`` or ``.feather`` file.
+        episode : str
+            Column that names the episode of every row: numbers or strings.
+        step : str or None
+            Column that numbers the steps of an episode from 0, or from 1. Rows may then stand in
+            any order. None: the rows of an episode follow one another in the order of its steps.
+        propensity : str
+            Column with the probability of the logged action under the behavior, in (0, 1].
+        reward : str
+        action : str or sequence of str, optional
+            Column of the action, or columns of its components. Policies need it, given
+            propensities of a candidate do not.
+        observations : sequence of str
+            Columns of the observation, in the order in which a policy expects them.
+        density : bool
+            The propensity is the probability density of a continuous action and may exceed 1.
+        keep : sequence of str
+            Numeric columns to keep as they are, see `columns`.
+        metadata : Metadata or dict, optional
+
+        Returns
+        -------
+        Trajectories
+            Episodes in the order of their names. All count as complete.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import pandas as pd
+        >>> import ove_sb3 as ove
+        >>> table = pd.DataFrame(
+        ...     {
+        ...         "user": ["ann", "bob", "ann"],
+        ...         "visit": [0, 0, 1],
+        ...         "p_old": [0.5, 0.25, 0.5],
+        ...         "p_new": [0.9, 0.1, 0.9],
+        ...         "clicked": [0, 1, 1],
+        ...     }
+        ... )
+        >>> data = ove.Trajectories.from_table(
+        ...     table, episode="user", step="visit", reward="clicked", keep=["p_new"]
+        ... )
+        >>> data.lengths, data.rewards, data.columns["p_new"]
+        (array([2, 1]), array([0., 1., 1.]), array([0.9, 0.9, 0.1]))
+        """
+        fields = read_steps(
+            table,
+            episode=episode,
+            step=step,
+            propensity=propensity,
+            reward=reward,
+            action=action,
+            observations=observations,
+            density=density,
+            keep=keep,
+        )
+        return cls.from_arrays(**fields, metadata=metadata)
 
     @property
     def n_trajectories(self) -> int:
@@ -210,6 +294,16 @@ class Trajectories:
     def starts(self) -> IntArray:
         """Index of every episode's first step."""
         return np.cumsum(self.lengths) - self.lengths
+
+    def signal(self, name: str) -> FloatArray:
+        """Kept column `name` as one number per step, (n_steps,), to be evaluated like a reward."""
+        if name not in self.columns:
+            known = ", ".join(map(repr, self.columns)) or "none"
+            raise InvalidInputError(
+                f"`reward` must be a kept column, got {name!r}, but the log has {known}. Log it: "
+                f"collect(..., columns=[{name!r}]), or keep it: from_table(..., keep=[{name!r}])."
+            )
+        return as_float_vector(self.columns[name], name)
 
     def returns(self, gamma: float = 1.0) -> FloatArray:
         """Discounted return of every episode, (n,)."""
@@ -242,7 +336,7 @@ class Trajectories:
             steps = slice(int(self.starts[chosen[0]]), int(self.starts[chosen[0]] + lengths.sum()))
         else:
             steps = np.arange(int(lengths.sum())) + np.repeat(shift, lengths)
-        by_step = ("observations", "actions", "log_probs", "rewards", "action_masks")
+        by_step = ("observations", "actions", "log_probs", "rewards", "action_masks", "columns")
         by_episode = ("lengths", "terminated", "truncated", "final_observations", "overlaps")
         rows: dict[str, Any] = dict.fromkeys(by_step, steps) | dict.fromkeys(by_episode, chosen)
         picked = {
@@ -286,6 +380,12 @@ class Trajectories:
                 else part
                 for part in parts
             ]
+        if len({frozenset(part.columns) for part in parts}) > 1:
+            raise InvalidInputError(
+                "`parts` must have the same columns, got "
+                f"{' and '.join(str(sorted(part.columns)) for part in parts)}. Keep the same "
+                "columns in every part."
+            )
         joined = {name: _concatenate([getattr(part, name) for part in parts]) for name in _ARRAYS}
         return cls(**joined, metadata=merge([part.metadata for part in parts]))
 
@@ -335,6 +435,28 @@ class Trajectories:
             columns["action_mask"] = columns.pop("action_mask")
         return step_frame(columns, self.lengths)
 
+    def to_table(self) -> pd.DataFrame:
+        """One row per step, in the columns that `from_table` takes by default.
+
+        ``episode_id``, ``step``, ``p_old``, ``reward``, ``action`` and ``observation`` (with a
+        number for every component), and the kept columns under their names.
+        """
+        observations = self.observations if isinstance(self.observations, dict) else {}
+        columns: dict[str, NDArray[Any]] = {
+            "p_old": np.exp(self.log_probs),
+            "reward": self.rewards,
+            "action": self.actions,
+        }
+        if not observations:
+            columns["observation"] = self.observations  # type: ignore[assignment]
+        columns |= {f"observation_{key}": array for key, array in observations.items()}
+        if (taken := sorted(set(columns) & set(self.columns))) != []:
+            raise InvalidInputError(
+                f"`columns` must not hold {taken[0]!r}, a name that the table needs. Rename it."
+            )
+        frame = step_frame(columns | dict(self.columns), self.lengths)
+        return frame.rename_axis(["episode_id", "step"]).reset_index()
+
     def __repr__(self) -> str:
         env = f" of {self.metadata.env_id}" if self.metadata.env_id else ""
         if not len(self):
@@ -358,6 +480,7 @@ _ARRAYS = (
     "action_masks",
     "final_observations",
     "overlaps",
+    "columns",
 )
 
 
@@ -427,6 +550,17 @@ def _check_vector(flags: NDArray[np.bool_], name: str) -> NDArray[np.bool_]:
             f"`{name}` must be 1-dimensional, one entry per episode, got shape {flags.shape}."
         )
     return flags
+
+
+def _check_columns(columns: object, n_steps: int) -> dict[str, NDArray[Any]]:
+    if not isinstance(columns, Mapping) or not all(isinstance(name, str) for name in columns):
+        raise InvalidInputError(
+            f"`columns` must be a mapping of names to arrays, got {type(columns).__name__}."
+        )
+    return {
+        name: _check_rows(rows, f"columns[{name!r}]", n_steps, "logged step")
+        for name, rows in columns.items()
+    }
 
 
 def _check_rows(rows: Any, name: str, n: int, unit: str) -> Any:

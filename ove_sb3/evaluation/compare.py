@@ -98,8 +98,8 @@ class Comparison:
         where = f" of {first.env_id}" if first.env_id else ""
         by = f" logged by {first.behavior}" if first.behavior else ""
         return (
-            f"Estimated return of {len(self)} candidates from {first.n_trajectories} episodes"
-            f"{where}{by} (gamma {first.plan.assumptions.gamma:g})"
+            f"Estimated {first.plan.subject} of {len(self)} candidates from "
+            f"{first.n_trajectories} episodes{where}{by} (gamma {first.plan.assumptions.gamma:g})"
         )
 
     @property
@@ -188,6 +188,7 @@ def compare(
     max_ratio: float | None = None,
     max_weight: float | None = None,
     behavior: Any = None,
+    reward: str | None = None,
     quantities: Sequence[str | Quantity] = DEFAULT_QUANTITIES,
     delta: float = 0.05,
     rank_by: str = "variance",
@@ -218,8 +219,9 @@ def compare(
         bound of the mean. Ties are broken by the estimates.
     model_class : type or mapping of str to type, optional
         The class that saved the models, or one for each name, and for ``"behavior"``.
-    gamma, reward_range, return_range, horizon, max_ratio, max_weight, behavior, quantities, \
-method, approximate, estimators, vec_normalize, deterministic, rng, n_jobs, scheduler, progress
+    gamma, reward_range, return_range, horizon, max_ratio, max_weight, behavior, reward, \
+quantities, method, approximate, estimators, vec_normalize, deterministic, rng, n_jobs, scheduler, \
+progress
         See `evaluate`; the same for all candidates.
 
     Returns
@@ -250,6 +252,7 @@ method, approximate, estimators, vec_normalize, deterministic, rng, n_jobs, sche
         horizon=horizon,
         max_ratio=max_ratio,
         max_weight=max_weight,
+        reward=reward,
         delta=delta,
         simultaneous=True,
         quantities=quantities,

@@ -31,6 +31,7 @@ def evaluate(
     max_ratio: float | None = None,
     max_weight: float | None = None,
     behavior: Any = None,
+    reward: str | None = None,
     quantities: Sequence[str | Quantity] = DEFAULT_QUANTITIES,
     delta: float = 0.05,
     simultaneous: bool = False,
@@ -73,6 +74,9 @@ def evaluate(
         with the logged ones. What both policies would do is then known in every logged state:
         bounds on the ratio that follow from how they are built are found, and weights can be
         truncated without losing the guarantee. Only for a `candidate` that is a model or policy.
+    reward : str, optional
+        Kept column to evaluate in place of the reward, such as a cost; `reward_range` is then its
+        range.
     quantities : sequence of str or Quantity
         Quantities of the return to evaluate.
     delta : float
@@ -143,6 +147,7 @@ def evaluate(
         horizon=horizon,
         max_ratio=max_ratio,
         max_weight=max_weight,
+        reward=reward,
         delta=delta,
         simultaneous=simultaneous,
         quantities=quantities,

@@ -42,6 +42,7 @@ def evaluate_candidates(
         gamma=plan.assumptions.gamma,
         horizon=plan.assumptions.horizon,
         columns=plan.columns,
+        reward=plan.reward,
         n_jobs=n_jobs,
         scheduler=scheduler,
         progress=progress,
@@ -63,6 +64,7 @@ def evaluate_a_priori(log: LogLike, candidate: Candidate, plan: Plan, reason: st
         gamma=plan.assumptions.gamma,
         horizon=plan.assumptions.horizon,
         columns=plan.columns,
+        reward=plan.reward,
     )
     assumptions = plan.at(plan.interval_delta)
     results = {

@@ -45,6 +45,8 @@ class Plan:
         Seed of shuffling and resampling.
     incomplete_fraction : float
         Fraction of the episodes that may have begun without being logged.
+    reward : str or None
+        Kept column that is evaluated in place of the reward.
     """
 
     assumptions: Assumptions
@@ -55,6 +57,12 @@ class Plan:
     budget: ErrorBudget
     seed: int
     incomplete_fraction: float
+    reward: str | None = None
+
+    @property
+    def subject(self) -> str:
+        """What is estimated, in words."""
+        return "return" if self.reward is None else f"sum of {self.reward}"
 
     @property
     def base_quantities(self) -> tuple[Quantity, ...]:
@@ -102,6 +110,7 @@ class Plan:
         """Return plain Python values, ready for JSON."""
         stated = self.assumptions
         return {
+            "reward": self.reward,
             "gamma": stated.gamma,
             "horizon": stated.horizon,
             "reward_range": _as_list(stated.reward_range),
@@ -138,6 +147,7 @@ def make_plan(
     candidate_depends_on_log: bool = False,
     n_candidates: int = 1,
     evaluation: int | None = None,
+    reward: str | None = None,
 ) -> Plan:
     """Check the options, and fill in what the log knows.
 
@@ -154,10 +164,13 @@ def make_plan(
         )
     if not isinstance(simultaneous, (bool, np.bool_)):
         raise InvalidInputError(f"`simultaneous` must be True or False, got {simultaneous!r}.")
+    if reward is not None and not isinstance(reward, str):
+        raise InvalidInputError(f"`reward` must be the name of a kept column, got {reward!r}.")
+    known_range = metadata.reward_range if reward is None else None
     assumptions = Assumptions(
         gamma=gamma,
         horizon=metadata.horizon if horizon is None else horizon,
-        reward_range=metadata.reward_range if reward_range is None else reward_range,
+        reward_range=known_range if reward_range is None else reward_range,
         return_range=return_range,
         max_ratio=max_ratio,
         max_weight=max_weight,
@@ -179,6 +192,7 @@ def make_plan(
         budget=ErrorBudget(assumptions.delta, bool(simultaneous), n_candidates, evaluation),
         seed=_seed(rng),
         incomplete_fraction=fraction,
+        reward=reward,
     )
 
 

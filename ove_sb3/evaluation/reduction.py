@@ -40,6 +40,7 @@ class Job:
     horizon: int | None
     block_steps: int
     columns: tuple[Column, ...] = ()
+    reward: str | None = None  # kept column to take in place of the reward
 
 
 @dataclass(frozen=True)
@@ -73,6 +74,7 @@ def reduce_log(
     gamma: float,
     horizon: int | None,
     columns: Sequence[Column] = (),
+    reward: str | None = None,
     n_jobs: int = 1,
     scheduler: Any = None,
     progress: bool = False,
@@ -84,9 +86,11 @@ def reduce_log(
     n_jobs = check_integer(n_jobs, "n_jobs", 1)
     totals = [Total() for _ in candidates]
     uncovered: list[list[UncoveredActionWarning | None]] = []
+    sent = [None if isinstance(one, KnownLogProbs) else one for one in candidates]
+    job = Job(sent, gamma, horizon, log.block_steps, tuple(columns), reward)
     bar = progress_bar(progress, total=log.n_steps, unit="step", scale=True)
     try:
-        for block in _blocks(log, candidates, gamma, horizon, tuple(columns), n_jobs, scheduler):
+        for block in _blocks(log, candidates, job, n_jobs, scheduler):
             for total, stats in zip(totals, block.stats, strict=True):
                 total.add(stats)
             uncovered.append(block.warnings)
@@ -108,17 +112,13 @@ def reduce_log(
 def _blocks(
     log: LogLike,
     candidates: Sequence[Candidate],
-    gamma: float,
-    horizon: int | None,
-    columns: tuple[Column, ...],
+    job: Job,
     n_jobs: int,
     scheduler: Any,
 ) -> Iterator[Block]:
     tasks = _Tasks(log, candidates)
     if not log.n_steps:
         raise _too_few(0)
-    sent = [None if isinstance(each, KnownLogProbs) else each for each in candidates]
-    job = Job(sent, gamma, horizon, log.block_steps, columns)
     if parallel.is_local(n_jobs, scheduler):
         # In one go: no file is opened twice.
         yield from reduce_blocks(tasks.whole, job)
@@ -177,12 +177,13 @@ def reduce_blocks(task: Task, job: Job) -> Iterator[Block]:
         block = Block([], [])
         try:
             check_complete(chunk, job.horizon)
+            rewards = chunk.rewards if job.reward is None else chunk.signal(job.reward)
             for k, sent in enumerate(job.candidates):
                 candidate = task.known[k] if sent is None else sent
                 scores, warning = _score(candidate, chunk, first_step)
                 stats = shard_statistics(
                     scores,
-                    chunk.rewards,
+                    rewards,
                     chunk.lengths,
                     gamma=job.gamma,
                     horizon=job.horizon,

@@ -242,8 +242,8 @@ class Evaluation:
         where = f" of {self.env_id}" if self.env_id else ""
         by = f" logged by {self.behavior}" if self.behavior else ""
         return (
-            f"Estimated return of {self.candidate} from {self.n_trajectories} episodes{where}{by} "
-            f"(gamma {self.plan.assumptions.gamma:g})"
+            f"Estimated {self.plan.subject} of {self.candidate} from {self.n_trajectories} "
+            f"episodes{where}{by} (gamma {self.plan.assumptions.gamma:g})"
         )
 
     @property
