@@ -161,10 +161,11 @@ def targets_of(
 
     original = targets._predicted_again
 
-    def prefer(columns: FloatArray, *rest: Any) -> FloatArray:
-        return original(columns, *rest) + (1e6 if len(columns) == 4 else 0.0)
+    def prefer(form: Any, *rest: Any) -> FloatArray:
+        return original(form, *rest) + (1e6 if len(form.columns) == 4 else 0.0)
 
     monkeypatch.setattr(targets, "_predicted_again", prefer)
+    monkeypatch.setattr(targets, "_FEWEST_PER_WEIGHT", 0)
     monkeypatch.setattr(mean_module, "last_rejected", capture)
     monkeypatch.setattr(variance_module, "last_rejected", capture)
     stats = problem.statistics()

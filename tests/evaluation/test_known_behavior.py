@@ -18,7 +18,7 @@ from ove_sb3.policies.dispatch import as_policy
 from ove_sb3.policies.known_behavior import score_known_behavior
 from ove_sb3.policies.ratio_bounds import ratio_bound
 
-from .corridor import GAMMA, choices, exact_moments, make_model
+from .corridor import GAMMA, choices, exact_moments, make_env, make_model
 from .same import same_result
 
 BOX = spaces.Box(-1.0, 1.0, (2,), np.float32)
@@ -53,7 +53,7 @@ def gaussian(seed: int, log_std: float = -0.5) -> PPO:
 
 @pytest.fixture(scope="module")
 def box_data() -> ove.Trajectories:
-    return ove.collect(gaussian(0), Line(), 2_000, seed=1, reward_range=(-1, 1), horizon=2)
+    return ove.collect(gaussian(0), Line(), 2_000, seed=1, reward_range=(-1, 1))
 
 
 def test_the_interval_holds_and_estimates_stay_as_they_were(
@@ -65,7 +65,7 @@ def test_the_interval_holds_and_estimates_stay_as_they_were(
         assert truth in known[name].interval
         assert known[name].interval.guaranteed
         assert known[name].estimate == without[name].estimate
-        assert known[name].interval.width <= 1.05 * without[name].interval.width
+        assert known[name].interval.width <= 1.1 * without[name].interval.width
         assert "the behavior is the given policy" in " ".join(known[name].interval.assumptions)
     assert known.stats is not None
     for cap in CAPS:
@@ -98,7 +98,12 @@ def test_no_bit_of_the_draws_depends_on_processes_or_the_disk(
         monkeypatch.setattr(f"ove_sb3.data.log.{name}", 300)
     data = box_data[:500]
     data.save(tmp_path / "log")
-    options: dict[str, Any] = {"gamma": 1.0, "behavior": gaussian(0), "approximate": None}
+    options: dict[str, Any] = {
+        "gamma": 1.0,
+        "horizon": 2,
+        "behavior": gaussian(0),
+        "approximate": None,
+    }
     here = ove.evaluate(data, gaussian(3), **options)
     log = ove.open_log(tmp_path / "log", chunk_steps=301)
     for n_jobs in (1, 2):
@@ -183,14 +188,14 @@ def test_bounds_follow_from_the_policies(candidate: Any, policy: Any, bound: flo
     assert found.value == pytest.approx(bound, rel=1e-4)
     states = np.arange(2)
     own, other = candidate.distribution(states), policy.distribution(states)
-    ratios = [np.exp(own.log_prob([a, a]) - other.log_prob([a, a])) for a in range(3)]
+    with np.errstate(invalid="ignore"):
+        ratios = [np.exp(own.log_prob([a, a]) - other.log_prob([a, a])) for a in range(3)]
     assert found.value >= np.nanmax(ratios) * (1 - 1e-12)
 
 
 def test_a_bound_that_is_found_is_used_and_named(candidate: PPO) -> None:
     mixture = ove.MixturePolicy([make_model(0), candidate], [0.5, 0.5], rng=0)
-    env = make_model(0).get_env()
-    data = ove.collect(mixture, env, 400, seed=0, reward_range=(-1.0, 2.0), horizon=6)
+    data = ove.collect(mixture, make_env(), 400, seed=0, reward_range=(-1.0, 2.0))
     known = ove.evaluate(data, candidate, gamma=GAMMA, behavior=mixture)
     stated = ove.evaluate(data, candidate, gamma=GAMMA, max_ratio=2.0)
     assert known.plan.assumptions.max_ratio == pytest.approx(2.0)

@@ -13,11 +13,14 @@ from scipy.special import ndtri
 from ove_sb3._validation import FloatArray
 
 from .capital import BetTarget, Schedule, effective_second_moment
-from .forms import AnyForm
+from .forms import AnyForm, TruncatedForm
 
 _PAST_CAP = 1 << 14  # past observations used for the bet sizes
 _FEW = 1 << 11  # for the choice of the form
 _CONTROLS = np.array([0.0, 0.02, 0.05, 0.1, 0.2, 0.4, 0.7, 1.0])  # from regression slope to bound
+_LUCK = 0.6  # of the loss to variance that is left, as the capital counts at its largest
+_CAUTION = 0.3  # standard errors
+_FEWEST_PER_WEIGHT = 32  # past observations per unit of a cap
 _ROUNDING = 1e-15
 
 
@@ -60,11 +63,9 @@ class Past:
         mean = first / weight
         return mean, np.maximum(second / weight - mean**2, 0.0)
 
-    def expected(self, z: FloatArray) -> FloatArray:
-        """Means of linear combinations over that of the weight, (e, ..., m) -> (e, ...)."""
-        weights = self.means @ self.weight
-        weights = np.where(weights > 0.0, weights, 1.0).reshape(-1, *[1] * (z.ndim - 2))
-        return np.asarray(np.einsum("e...i,ei->e...", z, self.means) / weights)
+    def mean_of(self, z: FloatArray) -> FloatArray:
+        """Means of linear combinations, (e, ..., m) -> (e, ...)."""
+        return np.asarray(np.einsum("e...i,ei->e...", z, self.means))
 
     def squares(self, coefficients: FloatArray) -> FloatArray:
         """Variances of linear combinations, (e, ..., m) -> (e, ...)."""
@@ -111,12 +112,13 @@ def bet_against(
         past = whole if form is forms[0] else Past(form.columns, schedule)
         centers = past.self_normalized() if len(past.weight) == 3 else moments
         bets.append(_best_bets(form, past, choices_of(form, *centers), schedule.n, level))
-    predicted = [form_bets.predicted for form_bets in bets]
-    if len(past.weight) > 3:
-        predicted = [
-            _predicted_again(form.columns, form_bets, schedule, level)
-            for form, form_bets in zip(forms, bets, strict=True)
-        ]
+    predicted = np.array([form_bets.predicted for form_bets in bets])
+    charged = np.array([isinstance(form, TruncatedForm) for form in forms])
+    if charged.any():
+        beaten = predicted < predicted[~charged].max(axis=0)
+        again = zip(forms, bets, strict=True)
+        predicted = np.array([_predicted_again(form, b, schedule, level) for form, b in again])
+        predicted[beaten & ~charged[:, None]] = -np.inf  # by another form without charges
     best = np.argmax(predicted, axis=0)
     epochs = np.arange(len(best))
     used = np.unique(best)
@@ -141,15 +143,15 @@ def bet_against(
     return target, float(expected[0]), math.sqrt(second_moments[0] / schedule.n)
 
 
-def _predicted_again(
-    columns: FloatArray, bets: _Bets, schedule: Schedule, level: float
-) -> FloatArray:
+def _predicted_again(form: AnyForm, bets: _Bets, schedule: Schedule, level: float) -> FloatArray:
     """Predicted bounds with the effective second moment, (e,).
 
     The variance is a fair measure among bets with the same tail of gains, but would prefer a
-    truncated form to a heavy tail that is all gains.
+    truncated form to a heavy tail that is all gains. On the other hand, weights and charges near a
+    cap are rare: truncated forms are predicted lower for the error of a small past, and not used
+    where it cannot have shown them.
     """
-    n = schedule.n
+    n, columns = schedule.n, form.columns
     square = np.array(
         [
             effective_second_moment(
@@ -158,7 +160,10 @@ def _predicted_again(
             for epoch, x in enumerate(bets.coefficients)
         ]
     )
-    loss = -ndtri(level) * np.sqrt(square / n)
+    loss = -_LUCK * ndtri(level) * np.sqrt(square / n)
+    if isinstance(form, TruncatedForm):
+        loss = loss + _CAUTION * np.sqrt(square / schedule.epochs)
+        loss[schedule.epochs < _FEWEST_PER_WEIGHT * form.max_weight] = np.inf
     loss = loss - math.log(level) * (bets.expected - bets.lower_bounds) / n
     return np.asarray(bets.expected - loss)
 
@@ -168,7 +173,10 @@ def _best_bets(form: AnyForm, past: Past, choices: Choices, n: int, level: float
     expected = choices.expected
     if len(past.weight) > 3:
         z = np.concatenate([z, bound], axis=2)  # what is charged may have been at the bound
-        expected = choices.constant - past.expected(z)
+        # By regression: the weight has a mean of 1, whatever it is in a small past.
+        surplus = (past.means @ past.weight)[:, None] - 1.0
+        slopes = np.clip(past.slopes(z), 0.0, choices.bound)
+        expected = choices.constant - past.mean_of(z) + slopes * surplus
     if math.isfinite(form.max_weight):
         slope = np.minimum(past.slopes(z), choices.bound)[:, :, None]
         short = (1.0 - _CONTROLS) * (bound - slope)  # of the bound; exactly 0 at the last
