@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: setup test test-slow test-matrix test-browser pictures lint bench bench-peers reproduce reproduce-full clean
+.PHONY: setup test test-slow test-matrix test-browser pictures dist lint bench bench-peers reproduce reproduce-full clean
 
 setup: $(READY)
 
@@ -63,6 +63,18 @@ reproduce-full: setup
 # The same questions put to other libraries, each in an environment of its own.
 bench-peers: setup
 	$(BIN)/python -m benchmarks.peers
+
+# Source archive and wheel, checked; then the first screen of the README, with nothing but the wheel.
+dist:
+	rm -rf dist build .venv-dist
+	$(PYTHON) -m venv .venv-dist
+	.venv-dist/bin/python -m pip install --quiet build twine 'setuptools>=77'
+	.venv-dist/bin/python -m build --no-isolation
+	.venv-dist/bin/python -m twine check --strict dist/*
+	rm -rf .venv-dist
+	$(PYTHON) -m venv .venv-dist
+	.venv-dist/bin/python -m pip install --quiet --constraint constraints.txt dist/*.whl
+	.venv-dist/bin/python tests/first_screen.py README.md
 
 clean:
 	rm -rf $(VENV) $(OLD) .peers build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache

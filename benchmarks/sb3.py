@@ -37,9 +37,9 @@ def main() -> None:
                 f"logged / bare learn, {n_envs} envs        {learn_ratio(n_envs):6.2f}  (<= 1.15)"
             )
         print(f"log_prob / bare actor forward     {log_prob_ratio():6.2f}  (<= 1.30)")
-        written, segments, parquet = storage_rates()
+        written, live, parquet = storage_rates()
         print(f"steps written per CPU-second      {written / 1e6:6.2f} M  (>= 0.3 M)")
-        print(f"steps read per CPU-second         {segments / 1e6:6.2f} M  (>= 5 M, while logging)")
+        print(f"steps read per CPU-second         {live / 1e6:6.2f} M  (>= 5 M, while logging)")
         print(f"                                  {parquet / 1e6:6.2f} M  (>= 5 M, Parquet)")
     finally:
         torch.set_num_threads(threads)
@@ -129,7 +129,7 @@ def log_prob_ratio() -> float:
 
 
 def storage_rates() -> tuple[float, float, float]:
-    """Steps per CPU-second: written, read from segments, read from Parquet."""
+    """Steps per CPU-second: written, read from the index, read from Parquet."""
     rng = np.random.default_rng(0)
     episodes = []
     for _ in range(20_000):
@@ -153,9 +153,9 @@ def storage_rates() -> tuple[float, float, float]:
             writer.add(episode)
         writer.flush()
         written = n_steps / (time.process_time() - start)
-        segments = read_rate(path, n_steps)
+        live = read_rate(path, n_steps)
         writer.close()
-        return written, segments, read_rate(path, n_steps)
+        return written, live, read_rate(path, n_steps)
     finally:
         shutil.rmtree(path)
 

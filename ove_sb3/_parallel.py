@@ -92,12 +92,8 @@ def _in_processes(
     function: Callable[..., Any], tasks: Indexed, done: int, payload: bytes, n_jobs: Any
 ) -> Generator[Any, None, None]:
     """The tasks from number `done` on, by joblib."""
-    try:
-        from joblib import Parallel, delayed
-    except ImportError as error:
-        raise InvalidInputError(
-            f"`n_jobs` must be 1 without joblib, got {n_jobs}. Install it: pip install joblib."
-        ) from error
+    from joblib import Parallel, delayed
+
     digest = hashlib.sha256(payload).hexdigest()
     with tempfile.TemporaryDirectory(prefix="ove_sb3-") as folder:
         file = Path(folder) / "shared"

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Protocol
 
-from .errors import InvalidInputError
+from ._validation import check_progress
+
+_DELAY = 2.0  # seconds: what is done sooner shows no bar unless it was asked for
 
 
 class ProgressBar(Protocol):
@@ -17,25 +20,33 @@ class ProgressBar(Protocol):
         """Remove the bar."""
 
 
-class _Silent:
-    """Shows nothing."""
+def progress_bar(show: bool | None, *, total: int, unit: str, scale: bool = False) -> ProgressBar:
+    """Return a progress bar.
 
-    def update(self, n: int) -> None:
-        """Ignore the progress."""
+    Parameters
+    ----------
+    show : bool or None
+        True: always shown. False: never. None: shown in a terminal or notebook, after two seconds.
+    total : int
+        Number of units.
+    unit : str
+        What is counted.
+    scale : bool
+        Show large numbers as 1.2M.
+    """
+    from tqdm.auto import tqdm
 
-    def close(self) -> None:
-        """Do nothing."""
-
-
-def progress_bar(show: bool, *, total: int, unit: str, scale: bool = False) -> ProgressBar:
-    """Return a progress bar, or a silent stand-in if `show` is False."""
-    if not show:
-        return _Silent()
-    try:
-        from tqdm.auto import tqdm
-    except ImportError as error:
-        raise InvalidInputError(
-            "`progress`=True requires tqdm, which is not installed. Install it: pip install tqdm."
-        ) from error
-    bar: ProgressBar = tqdm(total=total, unit=unit, unit_scale=scale)
+    show = check_progress(show)
+    bar: ProgressBar = tqdm(
+        total=total,
+        unit=unit,
+        unit_scale=scale,
+        delay=0.0 if show else _DELAY,
+        disable=not (_interactive() if show is None else show),
+    )
     return bar
+
+
+def _interactive() -> bool:
+    """Whether someone is watching: a terminal, or a notebook."""
+    return sys.stderr.isatty() or "ipykernel" in sys.modules

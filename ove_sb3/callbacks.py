@@ -39,6 +39,7 @@ from ove_sb3.evaluation.pipeline import evaluate_a_priori, evaluate_candidates
 from ove_sb3.evaluation.plan import Plan, make_plan
 from ove_sb3.evaluation.requirements import Requirement, Verdict, parse_requirements
 from ove_sb3.evaluation.result import Evaluation
+from ove_sb3.policies.provenance import mark_selected, marked_as_selected, read_provenance
 from ove_sb3.policies.sb3.isolation import untouched
 from ove_sb3.report.history import History, history_figure, make_row
 from ove_sb3.report.numbers import bounds, count, number, percent
@@ -136,6 +137,10 @@ class OffPolicyVarianceCallback(EventCallback):
     Where `evaluate` would refuse because the importance weights overflow or cannot be right,
     training goes on with a warning: the interval is then the a priori range.
 
+    The model remembers, also in its files, that it was selected by the log: the best model that is
+    saved, and the one with which a child callback ends training. Evaluated on the same log by
+    `evaluate`, whose bounds do not account for the selection, it is labelled approximate.
+
     The guarantee assumes that the bounds influence the training of later models only by ending it.
     Callbacks that change the learning rate based on them, say, void it.
 
@@ -226,6 +231,8 @@ class OffPolicyVarianceCallback(EventCallback):
         self.best_mean_reward = self.last_mean_reward = -float("inf")
         self._evaluated: tuple[object, ...] | None = None
         self._warned = False
+        self._log_ids: tuple[str, ...] = ()  # of the log last evaluated
+        self._selection_counted = True  # no callback but this one has selected the model
 
     @property
     def n_evaluations(self) -> int:
@@ -264,6 +271,8 @@ class OffPolicyVarianceCallback(EventCallback):
             self.callback_on_new_best.on_training_start(self.locals, self.globals)
         if self.num_timesteps > 0 and not self.n_evaluations:
             self._resume()
+        if not self.n_evaluations:
+            self._selection_counted = not read_provenance(self.model).selected_by
         if self.source.is_function:
             self._depends_on(None)
             return
@@ -308,6 +317,15 @@ class OffPolicyVarianceCallback(EventCallback):
         if self.log_path is not None:
             self.history.save(self.log_path)
         self._report(evaluation)
+        # What is saved now was selected by this log; a model that trains on was not.
+        with marked_as_selected(self.model, self._log_ids):
+            proceed = self._announce()
+        if not proceed:
+            mark_selected(self.model, self._log_ids)
+        return proceed
+
+    def _announce(self) -> bool:
+        """Save the model if it is the best, call the child callbacks; whether training goes on."""
         proceed = True
         if self.satisfied and self.last_mean_reward > self.best_mean_reward:
             self.best_mean_reward = self.last_mean_reward
@@ -320,6 +338,7 @@ class OffPolicyVarianceCallback(EventCallback):
         log = self._open()
         if log is None:
             return None
+        self._log_ids = log.metadata.log_ids
         plan, candidate = self._plan(log), self._candidate(log)
         try:
             return evaluate_candidates(log, [candidate], plan)[0]
@@ -370,6 +389,7 @@ class OffPolicyVarianceCallback(EventCallback):
             gamma=float(gamma),
             simultaneous=True,
             candidate_depends_on_log=self._depends_on(log),
+            selection_counted=self._selection_counted,
             evaluation=self.n_evaluations + 1 if spending else None,
             **self._options,
         )
@@ -402,18 +422,26 @@ class OffPolicyVarianceCallback(EventCallback):
 
     def _depends_on(self, log: LogLike | None) -> bool:
         """Whether the model depends on the log; warns about it once."""
+        trained = log is not None and read_provenance(self.model).was_trained_on(
+            log.metadata.log_ids
+        )
         if self.independent is not None:
-            own = not self.independent
+            own = trained or not self.independent
         else:
-            own = self.source.may_be_own(log, self.model)
+            own = trained or self.source.may_be_own(log, self.model)
         if own and not self._warned:
             self._warned = True
             warnings.warn(
                 "the model is evaluated from a log of its own training: it depends on the data, so "
                 "all bounds are labelled approximate"
                 + (" and prove no requirement" if self.requirements else "")
-                + ". Hold data out (Trajectories.split), collect them with another policy, or pass "
-                "independent=True if this log comes from another run.",
+                + ". Hold data out (Trajectories.split)"
+                + (
+                    ", or collect them with another policy."
+                    if trained
+                    else ", collect them with another policy, or pass independent=True if this log "
+                    "comes from another run."
+                ),
                 DependenceWarning,
                 stacklevel=2,
             )

@@ -99,6 +99,10 @@ class EmptyLogError(StorageError):
     """A log directory holds no complete episode yet."""
 
 
+class LogChangedError(StorageError):
+    """A log was replaced after it was opened: open it again."""
+
+
 class WorkerError(OveError, RuntimeError):
     """Processes that share the work keep dying."""
 

@@ -28,6 +28,7 @@ LAYERS = [
     ["evaluation"],
     ["callbacks"],
     ["cli"],
+    ["__main__"],
     ["experiments"],
 ]
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from gymnasium.error import DependencyNotInstalled
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:
@@ -29,20 +28,10 @@ def text_bar(value: float, largest: float, width: int) -> str:
 
 
 def new_figure(width: float, height: float) -> Figure:
-    """Empty figure, in inches of 100 pixels, that does not use pyplot's global state.
+    """Empty figure, in inches of 100 pixels, that does not use pyplot's global state."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
 
-    Raises
-    ------
-    gymnasium.error.DependencyNotInstalled
-        If matplotlib is not installed.
-    """
-    try:
-        from matplotlib.backends.backend_agg import FigureCanvasAgg
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise DependencyNotInstalled(
-            'render_mode="rgb_array" requires matplotlib: pip install "ove-sb3[plot]"'
-        ) from error
     figure = Figure(figsize=(width, height), dpi=100, layout="constrained")
     FigureCanvasAgg(figure)
     return figure

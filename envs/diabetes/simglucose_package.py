@@ -106,14 +106,9 @@ def load_simulator() -> Simulator:
     Raises
     ------
     gymnasium.error.DependencyNotInstalled
-        If simglucose, or pandas, which simglucose imports, is not installed.
+        If simglucose is not installed.
     """
     folder = package_folder()
-    if importlib.util.find_spec("pandas") is None:
-        raise DependencyNotInstalled(
-            'backend="simglucose" requires pandas, which simglucose imports. Run:  '
-            "pip install pandas"
-        )
     with _LOCK, _stub_modules(folder):
         modules = {
             name: importlib.import_module(f"simglucose.{name}")

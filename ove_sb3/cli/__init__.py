@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import traceback
 
 FAILED = 3
 
@@ -13,12 +12,9 @@ def main() -> None:
     try:
         from .app import app
     except ImportError as error:
-        if error.name in ("typer", "rich"):
-            print(
-                f"error: ove-sb3 needs {error.name}. Install it: pip install 'ove-sb3[cli]'.",
-                file=sys.stderr,
-            )
-        else:
-            traceback.print_exc()
+        missing = (error.name or "").partition(".")[0]
+        print(
+            f"error: ove-sb3 needs {missing}. Install it: pip install {missing}.", file=sys.stderr
+        )
         sys.exit(FAILED)
     app()

@@ -73,7 +73,7 @@ def evaluate(
     seed: options.Seed = 0,
     n_jobs: options.Jobs = 1,
     scheduler: options.Scheduler = None,
-    progress: options.Progress = False,
+    progress: options.Progress = None,
     html: options.Html = None,
     plot: Annotated[
         Path | None,
@@ -175,7 +175,7 @@ def compare(
     seed: options.Seed = 0,
     n_jobs: options.Jobs = 1,
     scheduler: options.Scheduler = None,
-    progress: options.Progress = False,
+    progress: options.Progress = None,
     html: options.Html = None,
     json: options.Json = False,
 ) -> None:

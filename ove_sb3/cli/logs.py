@@ -14,6 +14,7 @@ from ove_sb3.data.log import open_log
 from ove_sb3.errors import InvalidInputError
 from ove_sb3.evaluation.candidates import load_model
 from ove_sb3.report.numbers import number
+from ove_sb3.store.writer import has_episodes
 
 from . import options
 from .models import find_class
@@ -48,7 +49,7 @@ def collect(
     deterministic: options.Deterministic = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a log there.")] = False,
     seed: Annotated[int, typer.Option(help="Seed of the environments and actions.")] = 0,
-    progress: options.Progress = False,
+    progress: options.Progress = None,
     json: options.Json = False,
 ) -> None:
     """Run a model and log every step with the probability of its action."""
@@ -56,7 +57,7 @@ def collect(
 
     from ove_sb3.collection.collect import collect as collect_episodes
 
-    if log.exists() and any(log.glob("part-*")) and not overwrite:
+    if not overwrite and has_episodes(log):
         raise InvalidInputError(
             f"`log` must not hold episodes already, got {log}. Choose another directory, or pass "
             "--overwrite."
@@ -100,14 +101,14 @@ def inspect(log: options.Log, json: options.Json = False) -> None:
 
 
 def compact(log: options.Log, json: options.Json = False) -> None:
-    """Turn the files of finished or killed writers into Parquet."""
-    from ove_sb3.data.writer import compact as compact_files
+    """Turn the episodes of the index into Parquet shards."""
+    from ove_sb3.data.writer import compact as compact_log
 
-    n = compact_files(log)
+    n = compact_log(log)
     if json:
         print_json({"path": str(log), "n_compacted": n})
     else:
-        console().print(f"{n} file{'s' * (n != 1)} compacted")
+        console().print(f"episodes of {n} writer{'s' * (n != 1)} compacted")
 
 
 def describe(path: Path) -> dict[str, Any]:
@@ -141,7 +142,7 @@ def describe(path: Path) -> dict[str, Any]:
         "adaptive": known.adaptive,
         "incomplete_fraction": known.incomplete_fraction,
         "seed": known.seed,
-        "files": len(list(path.glob("part-*"))),
+        "shards": log.n_shards,
         "versions": dict(known.versions),
     }
 

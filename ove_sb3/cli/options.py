@@ -108,6 +108,11 @@ Scheduler = Annotated[
         help="Dask cluster that shares the work, such as tcp://host:8786; in place of --n-jobs.",
     ),
 ]
-Progress = Annotated[bool, typer.Option("--progress", help="Show a progress bar.")]
+Progress = Annotated[
+    bool | None,
+    typer.Option(
+        "--progress/--no-progress", help="Show a progress bar. Default: in a terminal, after 2 s."
+    ),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")]
 Html = Annotated[Path | None, typer.Option(help="Write a report to this file.")]

@@ -8,20 +8,21 @@ algorithms, their action noise and its state, action masks, the noise matrix of 
 from __future__ import annotations
 
 import sys
-import warnings
 from types import FrameType
 from typing import Any
 
 import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
+from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.distributions import StateDependentNoiseDistribution
 from stable_baselines3.common.noise import VectorizedActionNoise
 from stable_baselines3.common.vec_env import VecNormalize
 
 from ove_sb3._validation import FloatArray
-from ove_sb3.errors import DependenceWarning, InvalidInputError, UnsupportedPolicyError
-from ove_sb3.policies.box import BoxBounds, NoisyUniform
+from ove_sb3.errors import InvalidInputError, UnsupportedPolicyError
+from ove_sb3.policies.bounds import BoxBounds
+from ove_sb3.policies.box import NoisyUniform
 from ove_sb3.policies.dispatch import as_policy
 from ove_sb3.policies.distribution import ActionDistribution
 from ove_sb3.policies.observations import Observation
@@ -32,6 +33,7 @@ from ove_sb3.policies.sb3.noise import GaussianNoise
 from ove_sb3.policies.sb3.td3 import TD3Adapter
 from ove_sb3.policies.uniform import uniform_distribution
 
+_IN_CALLBACKS = ("on_step", "on_rollout_start", "on_rollout_end")
 _MAX_FRAMES = 40  # between a step of an environment and `collect_rollouts`
 
 
@@ -51,6 +53,12 @@ class ActionSource:
     policy : Policy
     adaptive : bool
         Whether the model has acted in `learn`.
+    mode : (ndarray of bool, ndarray), each (n_envs,), or None
+        Whether each of the last actions was the most probable one, and the log-probability of that;
+        None in `learn`, which always draws.
+    deterministic_evaluation : bool
+        Whether the last actions were taken by ``evaluate_policy(..., deterministic=True)``, as in
+        an EvalCallback.
     """
 
     def __init__(self, model: Any, n_envs: int, normalizer: VecNormalize | None = None) -> None:
@@ -58,10 +66,11 @@ class ActionSource:
         self.policy: Policy = as_policy(model, vec_normalize=normalizer)
         self._sb3_policy = getattr(model, "policy", None)
         self.adaptive = False
+        self.deterministic_evaluation = False
+        self.mode: tuple[NDArray[np.bool_], FloatArray] | None = None
         self._start = np.ones(n_envs, dtype=np.bool_)
         self._state: Any = None
         self._matrix: Any = None
-        self._warned = False
         self._rollout = 0  # id of the frame of the rollout in progress
 
     def restart(self) -> None:
@@ -79,9 +88,9 @@ class ActionSource:
             self.policy = as_policy(self.model, vec_normalize=self.normalizer)
             self._sb3_policy = self.model.policy
         learning = self._learning() is not None
+        self.mode = None
         if learning:
             self.adaptive = True
-            self._warn_if_dependent()
             if isinstance(self.policy, ActorCriticAdapter) and not self.policy.recurrent:
                 last = self.policy.last_log_probs(actions)
                 if last is not None:
@@ -94,7 +103,7 @@ class ActionSource:
             distribution = self.policy.distribution(observations, context)
         log_probs = distribution.log_prob(actions)
         if not learning:
-            self._refuse_noiseless(observations, actions)
+            self.mode = distribution.mode_probability(actions)
         self._keep_state(distribution, learning)
         return log_probs
 
@@ -115,6 +124,7 @@ class ActionSource:
         Nothing in the state of a model tells `learn` from a user's loop that calls `predict`, and
         only `learn` adds the warm-up and the action noise.
         """
+        self.deterministic_evaluation = False
         frame: FrameType | None = sys._getframe(2)
         for _ in range(_MAX_FRAMES):
             if frame is None:
@@ -126,6 +136,11 @@ class ActionSource:
                     "weights than its own, so that there is no probability to log. Log it after "
                     "training, with ove_sb3.collect."
                 )
+            if name == "evaluate_policy":
+                self.deterministic_evaluation = frame.f_locals.get("deterministic") is True
+                return None
+            if name in _IN_CALLBACKS and isinstance(frame.f_locals.get("self"), BaseCallback):
+                return None  # it steps an environment of its own
             if name == "collect_rollouts":
                 # Reading the locals is slow: only once per rollout.
                 if id(frame) != self._rollout and frame.f_locals.get("self") is self.model:
@@ -194,31 +209,24 @@ class ActionSource:
             )
         self._matrix = kind.exploration_mat
 
-    def _refuse_noiseless(self, observations: Observation, actions: NDArray[Any]) -> None:
-        if not isinstance(self.policy, TD3Adapter):
-            return
-        mean = self.policy.bounds.from_unit(self.policy.mean(observations))
-        gap = np.abs(np.reshape(actions, mean.shape) - mean)
-        if (gap <= self.policy.bounds.margin).all(axis=1).any():
-            raise InvalidInputError(
-                "`actions` must carry the model's action noise, but the actor's own output is "
-                "about to be executed: `predict` adds no noise, and a deterministic action has no "
-                "density. Draw with ove_sb3.action_distribution(model, obs).sample()."
-            )
+    def not_drawn(self, why: str) -> InvalidInputError:
+        """Error about actions that are the most probable ones instead of being drawn."""
+        remedy = (
+            "`predict` adds no action noise: draw"
+            if isinstance(self.policy, TD3Adapter)
+            else "Call predict(..., deterministic=False), and give EvalCallback or evaluate_policy "
+            "an environment without this wrapper; or draw"
+        )
+        return InvalidInputError(
+            "`actions` must be drawn from the action distribution of the model, but they are its "
+            f"most probable ones, as with predict(..., deterministic=True), {why}. {remedy} with "
+            "ove_sb3.action_distribution(model, obs).sample()."
+        )
 
-    def _warn_if_dependent(self) -> None:
-        if self._warned or not isinstance(self.policy, GreedyAdapter):
-            return
-        if getattr(self.model, "n_envs", 1) > 1:
-            self._warned = True
-            warnings.warn(
-                f"{type(self.model).__name__} decides once for all of its {self.model.n_envs} "
-                "environments whether to explore: their episodes are dependent, and intervals from "
-                "this log are too narrow. Train with one environment, or use ove_sb3.collect, "
-                "which decides for each environment.",
-                DependenceWarning,
-                stacklevel=2,
-            )
+    @property
+    def shares_exploration(self) -> bool:
+        """Whether one decision to explore is made for all environments, as DQN's is."""
+        return isinstance(self.policy, GreedyAdapter)
 
 
 def _current_noise(noise: Any, n_envs: int) -> FloatArray:

@@ -5,24 +5,23 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ove_sb3._progress import ProgressBar, progress_bar
-from ove_sb3._validation import IntArray, check_integer
+from ove_sb3._validation import FloatArray, IntArray, check_flag, check_integer, check_range
 from ove_sb3.data.trajectories import Trajectories
 from ove_sb3.policies.dispatch import as_policy
-from ove_sb3.policies.observations import take_rows
+from ove_sb3.policies.observations import copy_observations, take_rows
 from ove_sb3.policies.policy import Policy, PolicyContext
 
 from .environments import (
     as_vec_env,
     check_spaces,
-    copy_observations,
     metadata_of,
     read_masks,
     split_normalizer,
     stack_observations,
 )
+from .steps import EpisodeEnd, Outcome, Step, copy_outcome, copy_step
 
 
 def collect(
@@ -34,7 +33,7 @@ def collect(
     n_envs: int = 1,
     deterministic: bool = False,
     reward_range: tuple[float, float] | None = None,
-    progress: bool = False,
+    progress: bool | None = None,
 ) -> Trajectories:
     """Run `model` and log every step with the probability of its action.
 
@@ -59,8 +58,8 @@ def collect(
         Act as ``predict(..., deterministic=True)``; not for a Box.
     reward_range : (float, float), optional
         Smallest and largest reward of the environment, stored in the metadata.
-    progress : bool
-        Show a progress bar (needs tqdm).
+    progress : bool, optional
+        Show a progress bar. By default in a terminal or notebook, after two seconds.
 
     Returns
     -------
@@ -79,6 +78,9 @@ def collect(
     n_envs = check_integer(n_envs, "n_envs", 1)
     if seed is not None:
         seed = check_integer(seed, "seed", 0)
+    deterministic = check_flag(deterministic, "deterministic")
+    if reward_range is not None:
+        reward_range = check_range(reward_range, "reward_range")  # before anything is logged
     outer, created = as_vec_env(env, n_envs)
     bar = progress_bar(progress, total=n_episodes, unit="episode")
     try:
@@ -114,7 +116,7 @@ def _run(
     deterministic: bool,
     bar: ProgressBar,
 ) -> None:
-    observations = venv.reset()
+    observations = copy_observations(venv.reset())
     start = np.ones(venv.num_envs, dtype=np.bool_)
     state = None
     while steps.missing:
@@ -126,11 +128,10 @@ def _run(
         log_probs = distribution.log_prob(actions)
         if not deterministic:
             state = distribution.state  # that of Ornstein-Uhlenbeck noise is known after the draw
-        # Copies: an environment may change the action in place, or reuse its buffers.
-        row = (copy_observations(observations), np.array(actions), log_probs, _copy(masks))
-        observations, rewards, start, infos = venv.step(actions)
-        ended = steps.add(row, np.array(rewards, dtype=np.float64), start, infos)
-        if ended:
+        step = copy_step(observations, actions, log_probs, masks)
+        outcome = copy_outcome(*venv.step(actions))
+        observations, start = outcome.observations, outcome.dones
+        if ended := steps.add(step, outcome):
             bar.update(ended)
 
 
@@ -142,24 +143,20 @@ class _Steps:
         self.quota = np.array([(n_episodes + i) // n_envs for i in range(n_envs)])
         self.missing = n_episodes
         self.begin = np.zeros(n_envs, dtype=np.int64)
-        self.rows: list[tuple[Any, NDArray[Any], NDArray[np.float64], Any]] = []
-        self.rewards: list[NDArray[np.float64]] = []
-        self.episodes: list[tuple[int, int, int, bool, bool]] = []  # env, begin, end, how it ended
-        self.final: list[Any] = []
+        self.rows: list[Step] = []
+        self.rewards: list[FloatArray] = []
+        self.episodes: list[tuple[int, int, int]] = []  # environment, begin, end
+        self.ends: list[EpisodeEnd] = []
 
-    def add(self, row: Any, rewards: NDArray[np.float64], dones: Any, infos: Any) -> int:
+    def add(self, step: Step, outcome: Outcome) -> int:
         """Add one step of all environments; return the number of logged episodes that ended."""
-        self.rows.append(row)
-        self.rewards.append(rewards)
-        if not dones.any():
-            return 0
+        self.rows.append(step)
+        self.rewards.append(outcome.rewards)
         now, ended = len(self.rows), 0
-        for i in np.flatnonzero(dones):
+        for i, end in outcome.ends.items():
             if self.quota[i]:
-                truncated = bool(infos[i].get("TimeLimit.truncated", False))
-                self.episodes.append((int(i), int(self.begin[i]), now, not truncated, truncated))
-                final = infos[i].get("terminal_observation")
-                self.final.append(None if final is None else copy_observations(final))
+                self.episodes.append((i, int(self.begin[i]), now))
+                self.ends.append(end)
                 self.quota[i] -= 1
                 ended += 1
             self.begin[i] = now
@@ -168,12 +165,13 @@ class _Steps:
 
     def trajectories(self, metadata: Any) -> Trajectories:
         """All logged episodes, in the order in which they ended."""
-        env, begin, end, terminated, truncated = zip(*self.episodes, strict=True)
+        env, begin, end = zip(*self.episodes, strict=True)
+        terminated, truncated, final = zip(*self.ends, strict=True)
         lengths = np.array(end) - np.array(begin)
         time = np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)
         at = (time + np.repeat(begin, lengths), np.repeat(env, lengths))
         observations, actions, log_probs, masks = zip(*self.rows, strict=True)
-        complete = all(final is not None for final in self.final)
+        complete = all(observation is not None for observation in final)
         return Trajectories.from_arrays(
             observations=_gather(observations, at),
             actions=_gather(actions, at),
@@ -183,14 +181,10 @@ class _Steps:
             terminated=terminated,
             truncated=truncated,
             action_masks=None if masks[0] is None else _gather(masks, at),
-            final_observations=stack_observations(self.final) if complete else None,
+            final_observations=stack_observations(final) if complete else None,
             metadata=metadata,
         )
 
 
 def _gather(rows: Any, at: tuple[IntArray, IntArray]) -> Any:
     return take_rows(stack_observations(rows), at)
-
-
-def _copy(masks: Any) -> Any:
-    return None if masks is None else np.array(masks)

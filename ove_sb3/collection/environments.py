@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from types import FrameType
-from typing import Any
+from typing import Any, SupportsFloat
 
 import gymnasium as gym
 import numpy as np
@@ -21,7 +21,7 @@ from stable_baselines3.common.vec_env import (
 
 from ove_sb3.data.metadata import Metadata, describe_space
 from ove_sb3.errors import InvalidInputError
-from ove_sb3.policies.observations import is_image_space
+from ove_sb3.policies.observations import copy_observations, is_image_space
 from ove_sb3.policies.policy import Policy
 
 MASK_METHOD = "action_masks"
@@ -38,7 +38,7 @@ def as_vec_env(env: Any, n_envs: int) -> tuple[VecEnv, bool]:
     if isinstance(env, VecEnv):
         return env, False
     if isinstance(env, gym.Env):
-        return DummyVecEnv([lambda: env]), False
+        return DummyVecEnv([lambda: _CopiedOutputs(env)]), False
     raise InvalidInputError(
         "`env` must be a gymnasium id, a gymnasium.Env or a stable-baselines3 VecEnv, got "
         f"{type(env).__name__}. Wrap several environments in DummyVecEnv or SubprocVecEnv."
@@ -46,7 +46,25 @@ def as_vec_env(env: Any, n_envs: int) -> tuple[VecEnv, bool]:
 
 
 def _maker(env_id: str) -> Any:
-    return lambda: gym.make(env_id)
+    return lambda: _CopiedOutputs(gym.make(env_id))
+
+
+class _CopiedOutputs(gym.Wrapper[Any, Any, Any, Any]):
+    """Copies what an environment returns.
+
+    DummyVecEnv resets an environment before anyone has seen its final observation and info, which
+    are lost if the environment reuses them.
+    """
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Any, dict[str, Any]]:
+        observation, info = self.env.reset(seed=seed, options=options)
+        return copy_observations(observation), dict(info)
+
+    def step(self, action: Any) -> tuple[Any, SupportsFloat, bool, bool, dict[str, Any]]:
+        observation, reward, terminated, truncated, info = self.env.step(action)
+        return copy_observations(observation), reward, terminated, truncated, dict(info)
 
 
 def split_normalizer(venv: VecEnv) -> tuple[VecEnv, VecNormalize | None]:
@@ -235,13 +253,6 @@ def versions() -> dict[str, str]:
         except PackageNotFoundError:
             continue
     return installed
-
-
-def copy_observations(observations: Any) -> Any:
-    """Copy that later steps of the environment cannot change."""
-    if isinstance(observations, Mapping):
-        return {key: np.array(array) for key, array in observations.items()}
-    return np.array(observations)
 
 
 def stack_observations(observations: Sequence[Any]) -> Any:

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping
 from dataclasses import replace
 from os import PathLike
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ove_sb3._validation import FloatArray
 from ove_sb3.data.log_ids import new_log_id
@@ -20,24 +18,11 @@ from ove_sb3.data.writer import EpisodeWriter
 from ove_sb3.errors import InvalidInputError
 from ove_sb3.policies.discrete import log_softmax
 from ove_sb3.policies.observations import add_batch_axis, take_rows
-from ove_sb3.policies.policy import Masks
 
 from .environments import stack_observations
+from .steps import EpisodeEnd, Outcome, Step
 
 _TRIM = 4096
-
-
-class Step(NamedTuple):
-    """One step of all environments, without its outcome.
-
-    `log_probs` are those of the actions, (n_envs,), or of all choices, (n_envs, k), because picking
-    from them is cheaper for a whole episode than step by step.
-    """
-
-    observations: Any
-    actions: NDArray[Any]
-    log_probs: NDArray[Any]
-    masks: Masks | None
 
 
 class Recorder:
@@ -85,15 +70,15 @@ class Recorder:
         self._begin[:] = self._trimmed
         self._ended_before[:] = self.n_episodes
 
-    def add(self, step: Step, rewards: FloatArray, dones: NDArray[np.bool_], infos: Any) -> None:
+    def add(self, step: Step, outcome: Outcome) -> None:
         """Add one step with its outcome."""
-        self._steps.append((step, rewards))
-        if not dones.any():
+        self._steps.append((step, outcome.rewards))
+        if not outcome.ends:
             return
         now = self._trimmed + len(self._steps)
-        ended = np.flatnonzero(dones)
-        for i in ended:
-            self._finish(int(i), infos[i])
+        ended = list(outcome.ends)
+        for i, end in outcome.ends.items():
+            self._finish(i, end)
         self._begin[ended] = now
         self._ended_before[ended] = self.n_episodes
         spare = int(self._begin.min()) - self._trimmed
@@ -101,11 +86,8 @@ class Recorder:
             del self._steps[:spare]
             self._trimmed += spare
 
-    def _finish(self, i: int, info: Mapping[str, Any]) -> None:
+    def _finish(self, i: int, end: EpisodeEnd) -> None:
         steps = self._steps[int(self._begin[i]) - self._trimmed :]
-        truncated = bool(info.get("TimeLimit.truncated", False))
-        terminated = bool(info.get("terminated", not truncated))
-        final = info.get("terminal_observation")
         first = steps[0][0]
         actions = np.stack([step.actions[i] for step, _ in steps])
         log_probs = np.stack([step.log_probs[i] for step, _ in steps])
@@ -117,12 +99,12 @@ class Recorder:
             log_probs=log_probs,
             rewards=np.array([rewards[i] for _, rewards in steps]),
             lengths=np.array([len(steps)]),
-            terminated=np.array([terminated]),
-            truncated=np.array([truncated]),
+            terminated=np.array([end.terminated]),
+            truncated=np.array([end.truncated]),
             action_masks=None
             if first.masks is None
             else np.stack([step.masks[i] for step, _ in steps if step.masks is not None]),
-            final_observations=None if final is None else add_batch_axis(final),
+            final_observations=None if end.final is None else add_batch_axis(end.final),
             overlaps=np.array([self.n_episodes - self._ended_before[i]])
             if self.n_envs > 1
             else None,
@@ -139,14 +121,19 @@ class Recorder:
         missing = self._abandoned + self.n_envs
         return replace(self.metadata, unfinished={self._name: (missing, self.n_episodes + 1)})
 
-    def mark(self, *, adaptive: bool, fingerprint: str | None) -> None:
-        """Set the metadata of the episodes that end from now on."""
-        if (adaptive, fingerprint) != (self.metadata.adaptive, self.metadata.fingerprint):
-            self.metadata = replace(self.metadata, adaptive=adaptive, fingerprint=fingerprint)
+    def mark(self, **changes: Any) -> None:
+        """Set metadata of the episodes that end from now on."""
+        self.metadata = replace(self.metadata, **changes)
 
-    def name_behavior(self, name: str) -> None:
-        """Set the name of the behavior in the metadata."""
-        self.metadata = replace(self.metadata, behavior=name)
+    def mark_all(self, **changes: Any) -> None:
+        """Set metadata of all episodes, including those that are written already."""
+        self.mark(**changes)
+        self._memory = [
+            replace(part, metadata=replace(part.metadata, **changes)) for part in self._memory
+        ]
+        if self._writer is not None:
+            self._writer.update(self.metadata)
+            self._writer.flush()
 
     def holds(self, data: Trajectories | str | PathLike[str]) -> bool:
         """Whether `data` are the episodes in memory, or the directory that is written to."""

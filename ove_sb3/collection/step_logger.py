@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import gymnasium as gym
@@ -9,11 +10,17 @@ import numpy as np
 from numpy.typing import NDArray
 from stable_baselines3.common.vec_env import VecEnv
 
-from ove_sb3.errors import InvalidInputError
+from ove_sb3.errors import DependenceWarning, InvalidInputError
+from ove_sb3.policies.observations import copy_observations
+from ove_sb3.policies.provenance import mark_trained
 
 from .action_source import ActionSource
-from .environments import check_spaces, copy_observations, n_parallel_envs
-from .recorder import Recorder, Step
+from .environments import check_spaces, n_parallel_envs
+from .mode_test import ModeTest
+from .recorder import Recorder
+from .steps import Step, copy_outcome, copy_step
+
+_CERTAIN = -1e-6  # log-probability of an action that is always taken
 
 
 class StepLogger:
@@ -32,8 +39,10 @@ class StepLogger:
         self.observations: Any = None
         self.step: Step | None = None
         self._model: Any = None
-        self._fresh = self._acted = self._marked = False
+        self._fresh = self._acted = self._marked = self._trained = False
         self._adaptive = False  # stays True once it is
+        self._shared = False  # likewise
+        self._mode_test = ModeTest()
         self._fingerprint: str | None = None
         self._state_digest: str | None = None
 
@@ -41,21 +50,41 @@ class StepLogger:
         """Set the model that acts."""
         source = ActionSource(model, self.recorder.n_envs, normalizer)
         check_spaces(source.policy, self.env, "Put the logging wrapper where the model acts.")
-        self.source, self._fresh = source, True
+        self.source, self._fresh, self._trained = source, True, False
 
     def _start_model(self, source: ActionSource) -> None:
         """Compare a model that acts for the first time with the one that acted before."""
         fingerprint, state_digest = source.policy.fingerprint(), source.policy.state_digest()
         if source.model is self._model:
             same = state_digest == self._state_digest
+            if not same:
+                self._mark_trained(source)
         else:
             same = fingerprint is not None and fingerprint == self._fingerprint
         self._adaptive |= self._acted and not same
+        self._note_shared_exploration(source)
         self._model, self._fingerprint, self._state_digest = source.model, fingerprint, state_digest
         self._acted, self._fresh = True, False
-        self.recorder.name_behavior(type(source.model).__name__)
+        self.recorder.mark(behavior=type(source.model).__name__)
         if not self._adaptive:
             self.recorder.mark(adaptive=False, fingerprint=fingerprint)
+
+    def _note_shared_exploration(self, source: ActionSource) -> None:
+        if self._shared or not source.shares_exploration:
+            return
+        n_envs = n_parallel_envs() if isinstance(self.env, gym.Env) else self.recorder.n_envs
+        if n_envs == 1:
+            return
+        self._shared = True
+        self.recorder.mark(shared_exploration=True)
+        warnings.warn(
+            f"{type(source.model).__name__} decides once for all of its {n_envs} environments "
+            "whether to explore, in `learn` and in `predict`: their episodes are dependent, and "
+            "intervals from this log are labelled approximate. Log with one environment, or use "
+            "ove_sb3.collect, which decides for each of them.",
+            DependenceWarning,
+            stacklevel=2,
+        )
 
     def restart(self, observations: Any) -> None:
         """Begin new episodes with these observations."""
@@ -75,26 +104,43 @@ class StepLogger:
             raise InvalidInputError("`reset` must be called before the first step.")
         if self._fresh:
             self._start_model(self.source)
-        actions = np.array(actions)
-        log_probs = self.source.log_prob(self.observations, actions, masks)
-        self.step = Step(self.observations, actions, log_probs, masks)
-        self._adaptive |= self.source.adaptive
+        log_probs = self.source.log_prob(self.observations, np.array(actions), masks)
+        self._check_drawn(self.source)
+        self.step = copy_step(self.observations, actions, log_probs, masks)
+        if self.source.adaptive:
+            self._adaptive = True
+            self._mark_trained(self.source)
         if self._adaptive and not self._marked:
             self._mark_adaptive()
+
+    def _check_drawn(self, source: ActionSource) -> None:
+        """Refuse to go on, and mark the log, once actions are certainly not drawn."""
+        if source.mode is None:
+            return
+        if self._mode_test.add(*source.mode, dependent=self._shared):
+            if not self.recorder.metadata.deterministic_actions:
+                self.recorder.mark_all(deterministic_actions=True)
+            raise source.not_drawn(
+                "more often than chance allows (error probability 1e-6). Their logged "
+                "probabilities are wrong, and the log is marked as such: begin a new one"
+            )
+        if source.deterministic_evaluation and (source.mode[1] < _CERTAIN).any():
+            raise source.not_drawn("because evaluate_policy runs with deterministic=True")
 
     def after_step(self, observations: Any, rewards: Any, dones: Any, infos: Any) -> None:
         """Record the outcome of the step."""
         assert self.source is not None
         assert self.step is not None
-        self.source.end_step(dones)
-        if not self._adaptive and dones.any():
+        outcome = copy_outcome(observations, rewards, dones, infos)
+        self.source.end_step(outcome.dones)
+        if not self._adaptive and outcome.ends:
             # Nothing signals a change of weights and statistics: their content is compared.
             self._adaptive = self.source.policy.state_digest() != self._state_digest
             if self._adaptive:
+                self._mark_trained(self.source)
                 self._mark_adaptive()
-        # SB3 changes the rewards it is given in place at time-outs.
-        self.recorder.add(self.step, np.array(rewards, dtype=np.float64), dones, infos)
-        self.observations = copy_observations(observations)
+        self.recorder.add(self.step, outcome)
+        self.observations = outcome.observations
 
     def _mark_adaptive(self) -> None:
         if isinstance(self.env, gym.Env) and (n_envs := n_parallel_envs()) > 1:
@@ -105,3 +151,9 @@ class StepLogger:
             )
         self._marked = True
         self.recorder.mark(adaptive=True, fingerprint=None)
+
+    def _mark_trained(self, source: ActionSource) -> None:
+        """Let the model remember that it may have learned from this log."""
+        if not self._trained:
+            self._trained = True
+            mark_trained(source.model, self.recorder.metadata.log_ids)

@@ -249,10 +249,9 @@ class LogActionProbability(
             "terminated": terminated,
             "terminal_observation": observation,
         }
-        done = np.array([terminated or truncated])
-        rewards = np.array([float(reward)])
-        self._logger.after_step(add_batch_axis(observation), rewards, done, [outcome])
-        if done[0]:
+        ended = terminated or truncated
+        self._logger.after_step(add_batch_axis(observation), [float(reward)], [ended], [outcome])
+        if ended:
             self._logger.observations = None  # the next step must be preceded by a reset
         return observation, reward, terminated, truncated, info
 
@@ -271,4 +270,4 @@ class LogActionProbability(
             masks = self.env.get_wrapper_attr(MASK_METHOD)()
         except AttributeError as error:
             raise missing_masks() from error
-        return np.asarray(masks, dtype=np.bool_).reshape(1, -1)
+        return stack_masks([masks])

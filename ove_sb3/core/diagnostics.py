@@ -16,6 +16,8 @@ from .statistics import TrajectoryStatistics, check_statistics
 _HEAVY_TAIL = 0.7  # of the generalized Pareto shape: averages of the weights become unreliable
 _BROKEN_LOG = 5.0  # standard errors between the mean weight and 1
 _FEW_EFFECTIVE = 50.0
+_FEWEST_EFFECTIVE = 5.0  # for an estimate, or half of the trajectories if that is less
+_MOST_UNSUPPORTED = 0.5  # of the candidate's outcomes, for an estimate
 
 
 @dataclass(frozen=True)
@@ -117,16 +119,11 @@ class Diagnostics:
 def diagnose(stats: TrajectoryStatistics, *intervals: Interval) -> Diagnostics:
     """Examine the importance weights, and the intervals computed from them if given."""
     w = check_statistics(stats).weights
-    n, total = w.size, float(w.sum())
-    largest = float(w.max())
-    scaled = w / largest if largest > 0.0 else w  # squares of huge weights would overflow
-    ess = float(scaled.sum() ** 2 / np.sum(scaled**2)) if largest > 0.0 else 0.0
-    mean = float(scaled.mean() * largest) if largest > 0.0 else 0.0
-    error = float(scaled.std(ddof=1) * largest / math.sqrt(n)) if largest > 0.0 else 0.0
+    n = w.size
+    largest, ess, mean, error, unsupported = _weight_summary(w)
+    scaled = w / largest if largest > 0.0 else w
     cumulated = np.cumsum(np.sort(scaled)[::-1])
-    n_for_95 = int(np.searchsorted(cumulated, 0.95 * cumulated[-1]) + 1) if total > 0.0 else 0
-    deficit = 1.0 - mean
-    unsupported = deficit if deficit > max(_BROKEN_LOG * error, 1e-9) else 0.0
+    n_for_95 = int(np.searchsorted(cumulated, 0.95 * cumulated[-1]) + 1) if largest > 0.0 else 0
     tail = pareto_k(w)
     warnings = _warnings(stats, ess, n_for_95, mean, error, unsupported, tail, intervals)
     return Diagnostics(
@@ -146,6 +143,39 @@ def diagnose(stats: TrajectoryStatistics, *intervals: Interval) -> Diagnostics:
         warnings=tuple(warnings),
         verdict=_verdict(ess, n, warnings),
     )
+
+
+def _weight_summary(w: FloatArray) -> tuple[float, float, float, float, float]:
+    """Largest weight, effective sample size, mean, its standard error, unsupported fraction."""
+    largest = float(w.max())
+    if largest <= 0.0:
+        return 0.0, 0.0, 0.0, 0.0, 1.0
+    scaled = w / largest  # squares of huge weights would overflow
+    ess = float(scaled.sum() ** 2 / np.sum(scaled**2))
+    mean = float(scaled.mean() * largest)
+    error = float(scaled.std(ddof=1) * largest / math.sqrt(w.size))
+    deficit = 1.0 - mean
+    unsupported = deficit if deficit > max(_BROKEN_LOG * error, 1e-9) else 0.0
+    return largest, ess, mean, error, unsupported
+
+
+def missing_support(stats: TrajectoryStatistics) -> str | None:
+    """Why the log supports no estimate, in words; None if it does.
+
+    An estimate needs an effective sample size of 5, or of half the trajectories if that is less,
+    and at least half of the candidate's outcomes within the reach of the behavior. Short of that,
+    its value is decided by a handful of trajectories or by the part of the candidate that happens
+    to be in the log.
+    """
+    n = len(stats)
+    _, ess, mean, _, unsupported = _weight_summary(stats.weights)
+    if mean == 0.0:
+        return "no logged trajectory is possible under the candidate"
+    if ess < min(_FEWEST_EFFECTIVE, n / 2):
+        return f"the log is worth {ess:.2g} of {n} trajectories of the candidate"
+    if unsupported > _MOST_UNSUPPORTED:
+        return f"about {100 * unsupported:.2g}% of the candidate's outcomes are not in the log"
+    return None
 
 
 def pareto_k(weights: FloatArray) -> float:

@@ -259,6 +259,7 @@ def compute_interval(
         method_proven=method.proven,
         range_from_data=assumptions.range_from_data,
         consistent=consistent,
+        n_repeated=stats.n_repeated if method.proven else 0,
     )
     return Interval(
         lower=quantity.transform(lower),

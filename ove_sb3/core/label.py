@@ -79,7 +79,12 @@ class Label:
 
 
 def decide_label(
-    evidence: Evidence, *, method_proven: bool, range_from_data: bool, consistent: bool
+    evidence: Evidence,
+    *,
+    method_proven: bool,
+    range_from_data: bool,
+    consistent: bool,
+    n_repeated: int = 0,
 ) -> Label:
     """Decide whether an interval is guaranteed.
 
@@ -93,6 +98,8 @@ def decide_label(
         A range was taken from the data instead of being stated.
     consistent : bool
         The lower bound does not exceed the upper one.
+    n_repeated : int
+        Trajectories that are in the log more than once.
     """
     reasons = []
     if not method_proven:
@@ -100,6 +107,12 @@ def decide_label(
     if range_from_data:
         reasons.append("the range of rewards was taken from the data instead of being stated")
     reasons += evidence.reasons
+    if n_repeated:
+        reasons.append(
+            f"{n_repeated} trajectories repeat earlier ones exactly, far beyond chance: a log, or "
+            "a part of it, was joined to itself, so the trajectories are not independent. Keep "
+            "every episode once"
+        )
     if not consistent:
         reasons.append(INCONSISTENT)
     return Label(guaranteed=not reasons, reasons=tuple(reasons))

@@ -26,6 +26,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 import numpy as np
 
@@ -43,6 +44,7 @@ from ove_sb3._validation import (
 from ove_sb3.errors import PLACE, InvalidInputError, WeightOverflowError
 
 from ._kernel import LARGEST_LOG_WEIGHT, accumulate
+from .repetition import n_repeated
 
 _STEPS_PER_TASK = 1 << 18
 _MOST_TASKS = 64
@@ -231,6 +233,11 @@ class TrajectoryStatistics:
         """Whether rewards lie so far from 0 that their differences suffer from rounding."""
         width = self.reward_max - self.reward_min
         return 0.0 < width < _FAR * max(abs(self.reward_min), abs(self.reward_max))
+
+    @cached_property
+    def n_repeated(self) -> int:
+        """Number of trajectories that repeat others, beyond chance."""
+        return n_repeated(self.weights, self.returns, self.pdis, self.cdis)
 
     def __len__(self) -> int:
         return self.n_trajectories

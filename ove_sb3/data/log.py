@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from os import PathLike
 from pathlib import Path
 from typing import Any, Protocol
@@ -20,7 +19,8 @@ from ove_sb3._validation import check_integer
 from ove_sb3.errors import InvalidInputError, OveError
 from ove_sb3.store.columns import Arrays
 from ove_sb3.store.directory import list_sources
-from ove_sb3.store.reader import Columns, Source, cut_rows, join
+from ove_sb3.store.location import Location
+from ove_sb3.store.reader import Columns, Source, cut_rows, join, read_all
 
 from .columns import from_columns
 from .metadata import Metadata, merge_dicts
@@ -234,7 +234,7 @@ class Log:
 
     def __init__(self, path: str | PathLike[str], *, chunk_steps: int | None = None) -> None:
         self.path = Path(path)
-        self._contents = contents = list_sources(self.path.absolute())
+        self._contents = contents = list_sources(Location(self.path.absolute()))
         self._sources, self._columns = contents.sources, contents.columns
         self.metadata = Metadata.from_stored(merge_dicts(contents.headers))
         self.n_steps = self._sources[-1].last
@@ -242,23 +242,19 @@ class Log:
         self.chunk_steps = _chunk_steps(chunk_steps, self.block_steps)
 
     def __len__(self) -> int:
-        return self._count
+        return sum(source.n_episodes for source in self._sources)
 
-    @cached_property
-    def _count(self) -> int:
-        counts = (
-            self._ends(source, source.n_steps) if known is None else known
-            for source, known in zip(self._sources, self._contents.n_episodes, strict=True)
-        )
-        return sum(counts)
+    @property
+    def n_shards(self) -> int:
+        """Number of Parquet files."""
+        return self._contents.n_shards
 
     def __repr__(self) -> str:
         env = f" of {self.metadata.env_id}" if self.metadata.env_id else ""
         adaptive = ", adaptive" if self.metadata.adaptive else ""
-        n_files = len(self._sources)
+        n = self.n_shards
         return (
-            f"Log: {self.n_steps} steps{env} in {n_files} file{'s' * (n_files != 1)} of "
-            f"{self.path}{adaptive}"
+            f"Log: {self.n_steps} steps{env} in {n} shard{'s' * (n != 1)} of {self.path}{adaptive}"
         )
 
     def chunks(self) -> Iterator[Trajectories]:
@@ -274,7 +270,7 @@ class Log:
 
     def load(self) -> Trajectories:
         """All of it, in memory."""
-        return Trajectories.from_contents(self._contents)
+        return Trajectories.from_contents(self._contents, read_all(self._sources))
 
     def part(self, first: int, last: int) -> DiskPart:
         """The episodes that begin from step `first` on and before step `last`."""
@@ -284,7 +280,7 @@ class Log:
     def episodes_before(self, step: int) -> int:
         """Number of episodes that end before a step of the log."""
         return sum(
-            self._ends(source, min(step - source.first, source.n_steps))
+            source.n_episodes if source.last <= step else self._ends(source, step - source.first)
             for source in self._sources
             if source.first < step
         )

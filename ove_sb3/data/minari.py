@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import inspect
+import json
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,14 +13,20 @@ from numpy.typing import NDArray
 from ove_sb3.errors import InvalidInputError
 
 from .metadata import Metadata, describe_space, make_space
-from .trajectories import Trajectories
+from .trajectories import EPISODE_COUNTS, Trajectories
 
 if TYPE_CHECKING:
     from minari import MinariDataset
 
 LOG_PROB = "log_prob"
 MASK = "action_mask"
-OVERLAPS = "overlaps"  # of a log whose behavior learned, the same number at every step
+COLUMN = "column."  # before the name of a kept column
+METADATA = "ove_sb3"
+"""Key of the metadata of the dataset, and of an info of every step that says that there are some.
+
+Minari drops the former when it combines datasets, but not the latter.
+"""
+_SLASH = "%2F"  # a slash in a name would make a group of HDF5
 
 
 def to_minari(data: Trajectories, dataset_id: str, **details: Any) -> MinariDataset:
@@ -39,11 +45,15 @@ def to_minari(data: Trajectories, dataset_id: str, **details: Any) -> MinariData
     -------
     MinariDataset
         The behavior's log-probability is the per-step info ``"log_prob"``, masks are
-        ``"action_mask"``; ``"overlaps"`` marks a log whose behavior learned. Infos hold one entry
-        more than there are steps, as Minari stores one for the reset: the entry of step t belongs
-        to the action of step t, the last is a filler.
+        ``"action_mask"``, a kept column x is ``"column.x"``; numbers per episode, such as
+        ``"overlaps"``, are repeated at every step.
+        Infos hold one entry more than there are steps, as Minari stores one for the reset: the
+        entry of step t belongs to the action of step t, the last is a filler. All metadata are in
+        ``dataset.storage.metadata["ove_sb3"]``, as JSON.
     """
     minari = _import_minari()
+    if not len(data):
+        raise InvalidInputError("`data` must hold at least one episode, got 0.")
     if data.final_observations is None:
         raise InvalidInputError(
             "`data` must have final observations to become a Minari dataset, which stores one "
@@ -60,10 +70,13 @@ def to_minari(data: Trajectories, dataset_id: str, **details: Any) -> MinariData
         infos: dict[str, Any] = {LOG_PROB: _padded(episode.log_probs)}
         if episode.action_masks is not None:
             infos[MASK] = _padded(episode.action_masks)
+        for name, column in episode.columns.items():
+            infos[COLUMN + name.replace("/", _SLASH)] = _padded(column)
         n = episode.n_steps
-        if episode.metadata.adaptive:
-            together = 0 if episode.overlaps is None else episode.overlaps[0]
-            infos[OVERLAPS] = np.full(n + 1, together, dtype=np.int64)
+        infos[METADATA] = np.ones(n + 1, dtype=np.int8)
+        for name in EPISODE_COUNTS:
+            if (counts := getattr(episode, name)) is not None:
+                infos[name] = np.full(n + 1, counts[0])
         ends = np.arange(n) == n - 1
         buffers.append(
             minari.data_collector.EpisodeBuffer(
@@ -75,7 +88,7 @@ def to_minari(data: Trajectories, dataset_id: str, **details: Any) -> MinariData
                 infos=infos,
             )
         )
-    if data.metadata.env_id is not None:
+    if _is_registered(data.metadata.env_id):
         details.setdefault("env", data.metadata.env_id)
     if "jpeg_encoding" in inspect.signature(minari.create_dataset_from_buffers).parameters:
         details.setdefault("jpeg_encoding", False)  # the default is lossy
@@ -86,6 +99,7 @@ def to_minari(data: Trajectories, dataset_id: str, **details: Any) -> MinariData
         action_space=make_space(spaces[1]),
         **details,
     )
+    dataset.storage.update_metadata({METADATA: json.dumps(data.metadata.to_dict())})
     return dataset
 
 
@@ -102,14 +116,14 @@ def from_minari(dataset: MinariDataset | str) -> Trajectories:
     if isinstance(dataset, str):
         dataset = minari.load_dataset(dataset)
     parts = []
-    spec = dataset.spec.env_spec
-    metadata = Metadata(
-        env_id=getattr(spec, "id", None),
-        horizon=getattr(spec, "max_episode_steps", None),
-        observation_space=describe_space(dataset.observation_space),
-        action_space=describe_space(dataset.action_space),
-        log_ids=(f"minari-{dataset.spec.dataset_id.replace('/', ':')}",),
-    )
+    stored = dataset.storage.metadata.get(METADATA)
+    metadata = _foreign(dataset) if stored is None else Metadata.from_stored(json.loads(stored))
+    if metadata.adaptive and (np.diff(dataset.episode_indices) < 0).any():
+        raise InvalidInputError(
+            "`dataset` must hold its episodes in the order of logging, because the behavior "
+            "learned, got a dataset that was shuffled. Use Trajectories.split instead of "
+            "minari.split_dataset."
+        )
     for episode in dataset.iterate_episodes():
         infos = episode.infos or {}
         n = len(episode.rewards)
@@ -119,9 +133,15 @@ def from_minari(dataset: MinariDataset | str) -> Trajectories:
                 f"every action under the behavior, got only {sorted(infos)} in episode "
                 f"{episode.id}. Without it nothing can be estimated off-policy."
             )
+        if stored is None and METADATA in infos:
+            raise InvalidInputError(
+                "`dataset` must have the metadata that to_minari wrote, got none: Minari drops "
+                "them when it combines datasets, and with them what the guarantee depends on. Use "
+                "from_minari on every dataset, and join the logs by Trajectories.concat."
+            )
         observations, final = _split_last(episode.observations, n)
         masks = infos.get(MASK)
-        together = infos.get(OVERLAPS)
+        counts = {name: np.asarray(infos[name])[:1] for name in EPISODE_COUNTS if name in infos}
         parts.append(
             Trajectories.from_arrays(
                 observations=observations,
@@ -133,11 +153,37 @@ def from_minari(dataset: MinariDataset | str) -> Trajectories:
                 truncated=[bool(episode.truncations[-1])],
                 action_masks=None if masks is None else np.asarray(masks, dtype=np.bool_)[:n],
                 final_observations=final,
-                overlaps=None if together is None else np.asarray(together, np.int64)[:1],
-                metadata=replace(metadata, adaptive=together is not None),
+                columns={
+                    name[len(COLUMN) :].replace(_SLASH, "/"): np.asarray(values)[:n]
+                    for name, values in infos.items()
+                    if name.startswith(COLUMN)
+                },
+                metadata=metadata,
+                **counts,
             )
         )
+    if not parts:
+        raise InvalidInputError("`dataset` must hold at least one episode, got 0.")
     return Trajectories.concat(parts)
+
+
+def _foreign(dataset: MinariDataset) -> Metadata:
+    """Metadata of a dataset that `to_minari` did not write."""
+    spec = dataset.spec.env_spec
+    return Metadata(
+        env_id=getattr(spec, "id", None),
+        horizon=getattr(spec, "max_episode_steps", None),
+        observation_space=describe_space(dataset.observation_space),
+        action_space=describe_space(dataset.action_space),
+        log_ids=(f"minari-{dataset.spec.dataset_id.replace('/', ':')}",),
+    )
+
+
+def _is_registered(env_id: str | None) -> bool:
+    """Whether Minari can look up the environment."""
+    import gymnasium
+
+    return env_id is not None and env_id in gymnasium.registry
 
 
 def _import_minari() -> Any:

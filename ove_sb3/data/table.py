@@ -303,12 +303,8 @@ def _plain(value: Any) -> Any:
 
 def step_frame(columns: Mapping[str, NDArray[Any]], lengths: IntArray) -> pd.DataFrame:
     """One row per step, indexed by episode and step; arrays are spread over several columns."""
-    try:
-        import pandas as pd
-    except ImportError as error:
-        raise InvalidInputError(
-            "data frames need pandas, which is not installed: pip install pandas."
-        ) from error
+    import pandas as pd
+
     flat: dict[str, NDArray[Any]] = {}
     for name, array in columns.items():
         _spread(flat, name.replace("/", "_"), array)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from os import PathLike
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,6 +20,7 @@ from ove_sb3._validation import (
     as_generator,
     as_lengths,
     bad_step,
+    check_path,
     check_real,
     check_same_size,
 )
@@ -33,9 +33,9 @@ from .table import read_steps, step_frame
 
 if TYPE_CHECKING:
     import pandas as pd
-    import pyarrow as pa
 
     from ove_sb3.store.directory import Contents
+    from ove_sb3.store.writer import Batch
 
 Observations = NDArray[Any] | dict[str, NDArray[Any]]
 DISCRETE_KINDS = ("Discrete", "MultiDiscrete", "MultiBinary")
@@ -241,6 +241,7 @@ class Trajectories:
         keep : sequence of str
             Numeric columns to keep as they are, see `columns`.
         metadata : Metadata or dict, optional
+            By default those that `to_table` left in the ``attrs`` of a DataFrame.
 
         Returns
         -------
@@ -278,6 +279,9 @@ class Trajectories:
             density=density,
             keep=keep,
         )
+        stored = getattr(table, "attrs", {}).get("metadata")
+        if metadata is None and stored is not None:
+            metadata = Metadata.from_stored(stored)
         return cls.from_arrays(**fields, metadata=metadata)
 
     @property
@@ -322,11 +326,18 @@ class Trajectories:
         episodes = np.arange(len(self))
         try:
             chosen = np.atleast_1d(episodes[index if isinstance(index, slice) else np.array(index)])
+            if chosen.ndim != 1 or isinstance(index, (bool, np.bool_)):
+                raise IndexError
         except (IndexError, ValueError, TypeError) as error:
             message = f"`index` must name some of the {len(self)} episodes, got {index!r}."
-            if isinstance(index, (int, np.integer)):
+            if isinstance(index, (int, np.integer)) and not isinstance(index, bool):
                 raise IndexError(message) from error
             raise InvalidInputError(message) from error
+        if self.metadata.adaptive and (np.diff(chosen) <= 0).any():
+            raise InvalidInputError(
+                "`index` must keep the order of logging, because the behavior of this log learned, "
+                f"got {index!r}. Sort the indices, and name none of them twice."
+            )
         lengths = self.lengths[chosen]
         # Step k of the selection comes from step k + shift, with one shift per episode.
         shift = self.starts[chosen] - (np.cumsum(lengths) - lengths)
@@ -337,7 +348,7 @@ class Trajectories:
         else:
             steps = np.arange(int(lengths.sum())) + np.repeat(shift, lengths)
         by_step = ("observations", "actions", "log_probs", "rewards", "action_masks", "columns")
-        by_episode = ("lengths", "terminated", "truncated", "final_observations", "overlaps")
+        by_episode = ("lengths", "terminated", "truncated", "final_observations", *EPISODE_COUNTS)
         rows: dict[str, Any] = dict.fromkeys(by_step, steps) | dict.fromkeys(by_episode, chosen)
         picked = {
             name: _map(lambda array, at=at: array[at], getattr(self, name))  # type: ignore[misc]
@@ -389,8 +400,8 @@ class Trajectories:
         joined = {name: _concatenate([getattr(part, name) for part in parts]) for name in _ARRAYS}
         return cls(**joined, metadata=merge([part.metadata for part in parts]))
 
-    def to_batch(self) -> pa.RecordBatch:
-        """All steps as Arrow columns; there must be at least one episode."""
+    def to_batch(self) -> Batch:
+        """All steps as Arrow columns, and their schema; there must be at least one episode."""
         from ove_sb3.store.columns import to_batch
 
         return to_batch(*to_columns({name: getattr(self, name) for name in _ARRAYS}))
@@ -402,28 +413,29 @@ class Trajectories:
         from ove_sb3.store.writer import write_log
 
         metadata = self.metadata.to_dict()
-        write_log(self.to_batch(), metadata, Path(path), overwrite=overwrite)
+        write_log(self.to_batch(), metadata, check_path(path), overwrite=overwrite)
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> Trajectories:
         """Read a directory written by `save` or by a logging wrapper, even one that was killed."""
-        from ove_sb3.store.directory import list_sources
+        from ove_sb3.store.directory import load_all
+        from ove_sb3.store.location import Location
 
-        return cls.from_contents(list_sources(Path(path).absolute()))
+        contents, columns = load_all(Location(check_path(path).absolute()))
+        return cls.from_contents(contents, columns)
 
     @classmethod
-    def from_contents(cls, contents: Contents) -> Trajectories:
-        """All episodes of an opened directory, in memory."""
-        from ove_sb3.store.directory import read_all
-
+    def from_contents(cls, contents: Contents, columns: Mapping[str, NDArray[Any]]) -> Trajectories:
+        """All episodes of an opened directory, from their columns."""
         metadata = Metadata.from_stored(merge_dicts(contents.headers))
-        return cls(**from_columns(read_all(contents.sources)), metadata=metadata)
+        return cls(**from_columns(columns), metadata=metadata)
 
     def to_pandas(self) -> pd.DataFrame:
         """One row per step, indexed by episode and step.
 
         Vectors are spread over columns ``observation_0``, ``observation_1``, ...; arrays of more
-        dimensions are flattened first.
+        dimensions are flattened first. Numbers per episode are repeated at every step. Final
+        observations are left out. The metadata are in ``frame.attrs["metadata"]``.
         """
         columns, _ = to_columns({name: getattr(self, name) for name in _ARRAYS})
         del columns["done"]
@@ -431,16 +443,26 @@ class Trajectories:
         last[np.cumsum(self.lengths) - 1] = True
         for name in ("terminated", "truncated"):
             columns[name] = last & np.repeat(getattr(self, name), self.lengths)
-        if "action_mask" in columns:
-            columns["action_mask"] = columns.pop("action_mask")
-        return step_frame(columns, self.lengths)
+        for name in EPISODE_COUNTS:
+            if (counts := getattr(self, name)) is not None:
+                columns[name] = np.repeat(counts, self.lengths)
+        frame = step_frame(columns, self.lengths)
+        frame.attrs["metadata"] = self.metadata.to_dict()
+        return frame
 
     def to_table(self) -> pd.DataFrame:
         """One row per step, in the columns that `from_table` takes by default.
 
         ``episode_id``, ``step``, ``p_old``, ``reward``, ``action`` and ``observation`` (with a
-        number for every component), and the kept columns under their names.
+        number for every component), and the kept columns under their names. The metadata are in
+        ``frame.attrs["metadata"]``, where `from_table` finds them. Formats without such
+        attributes, like CSV, lose them: pass them to `from_table` then.
         """
+        if self.metadata.adaptive and self.overlaps is not None:
+            raise InvalidInputError(
+                "`data` must not be a log of several environments whose behavior learned to become "
+                "a table, which cannot hold `overlaps`. Use save or to_minari."
+            )
         observations = self.observations if isinstance(self.observations, dict) else {}
         columns: dict[str, NDArray[Any]] = {
             "p_old": np.exp(self.log_probs),
@@ -455,7 +477,9 @@ class Trajectories:
                 f"`columns` must not hold {taken[0]!r}, a name that the table needs. Rename it."
             )
         frame = step_frame(columns | dict(self.columns), self.lengths)
-        return frame.rename_axis(["episode_id", "step"]).reset_index()
+        frame = frame.rename_axis(["episode_id", "step"]).reset_index()
+        frame.attrs["metadata"] = self.metadata.to_dict()
+        return frame
 
     def __repr__(self) -> str:
         env = f" of {self.metadata.env_id}" if self.metadata.env_id else ""
@@ -469,6 +493,9 @@ class Trajectories:
         )
 
 
+EPISODE_COUNTS = ("overlaps",)
+"""Fields that hold a number per episode, which only some logs have."""
+
 _ARRAYS = (
     "observations",
     "actions",
@@ -479,7 +506,7 @@ _ARRAYS = (
     "truncated",
     "action_masks",
     "final_observations",
-    "overlaps",
+    *EPISODE_COUNTS,
     "columns",
 )
 
@@ -501,7 +528,8 @@ def _read_only(array: NDArray[Any]) -> NDArray[Any]:
 
 def _check_parts(parts: object) -> list[Trajectories]:
     """The logs to be joined; those of different environments are refused."""
-    if isinstance(parts, Trajectories) or not isinstance(parts, Iterable):
+    array = isinstance(parts, np.ndarray)
+    if isinstance(parts, Trajectories) or array or not isinstance(parts, Iterable):
         raise InvalidInputError(
             f"`parts` must be a sequence of Trajectories, got {type(parts).__name__}."
         )

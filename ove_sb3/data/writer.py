@@ -2,22 +2,35 @@
 
 from __future__ import annotations
 
+import atexit
+import os
+import time
+import weakref
 from dataclasses import replace
 from os import PathLike
-from pathlib import Path
+from types import TracebackType
 
-from ove_sb3._validation import check_integer
+from typing_extensions import Self
+
+from ove_sb3._validation import check_integer, check_path
+from ove_sb3.errors import InvalidInputError
+from ove_sb3.store.index import Durability, check_durability
 from ove_sb3.store.writer import BatchWriter, compact_directory
 
 from .log_ids import new_log_id
-from .metadata import Metadata, merge_dicts
+from .metadata import Metadata, merge
 from .trajectories import Trajectories
 
+FLUSH_SECONDS = 5.0
+"""Time after which `EpisodeWriter.tick` flushes."""
 _MOST_SOURCES = 64
 
 
 class EpisodeWriter:
     """Appends episodes to a directory, a few at a time.
+
+    Use it as a context manager, or call `close`. What is pending is also written when the process
+    ends, unless it is killed.
 
     Parameters
     ----------
@@ -27,8 +40,27 @@ class EpisodeWriter:
     flush_every : int
         Number of episodes written together. If the process is killed, at most the episodes since
         the last flush are lost; `flush` writes immediately.
-    fsync : bool
-        Wait until the disk has every flush, to survive a power failure as well.
+    durability : {"full", "normal"}
+        What flushed episodes survive: power loss, or only the end of the process. "normal" is
+        faster.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import numpy as np
+    >>> import ove_sb3 as ove
+    >>> data = ove.Trajectories.from_arrays(
+    ...     observations=np.zeros((3, 1)),
+    ...     actions=np.zeros(3, dtype=int),
+    ...     log_probs=np.zeros(3),
+    ...     rewards=np.ones(3),
+    ...     lengths=[1, 2],
+    ... )
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     with ove.EpisodeWriter(folder, data.metadata) as writer:
+    ...         writer.add(data)
+    ...     len(ove.Trajectories.load(folder))
+    2
     """
 
     def __init__(
@@ -37,47 +69,125 @@ class EpisodeWriter:
         metadata: Metadata,
         *,
         flush_every: int = 64,
-        fsync: bool = False,
+        durability: Durability = "full",
     ) -> None:
         self.flush_every = check_integer(flush_every, "flush_every", 1)
+        self.durability = check_durability(durability)
+        self.path = check_path(path)
+        if not isinstance(metadata, Metadata):
+            raise InvalidInputError(
+                f"`metadata` must be Metadata, got {metadata!r}. Use Metadata.from_dict for a dict."
+            )
         if not metadata.log_ids:
             metadata = replace(metadata, log_ids=(new_log_id(),))
-        self.metadata = metadata
-        self.path = Path(path)
-        self._pending: list[Trajectories] = []
-        self._sources: set[str] = set()  # identifiers of the episodes added
-        self._writer = BatchWriter(self.path, metadata.to_dict(), fsync=fsync)
         self.n_written = 0
+        self.metadata = metadata
+        self._stored: Metadata | None = None  # that of all episodes so far
+        self._latest: Metadata | None = None  # not on disk yet
+        self._pending: list[Trajectories] = []
+        self._n_pending = 0
+        self._begin()
+
+    def _begin(self) -> None:
+        self._pid = os.getpid()
+        self._writer = BatchWriter(self.path, self.metadata.to_dict(), self.durability)
+        self._last_flush = time.monotonic()
+        _register(self)
 
     def add(self, episodes: Trajectories) -> None:
         """Take over whole episodes; written by the next flush."""
+        self._check_process()
+        if not isinstance(episodes, Trajectories):
+            raise InvalidInputError(
+                f"`episodes` must be Trajectories, got {type(episodes).__name__}. Make them by "
+                "Trajectories.from_arrays."
+            )
         self._pending.append(episodes)
-        if sum(map(len, self._pending)) >= self.flush_every:
+        self._n_pending += len(episodes)
+        if self._n_pending >= self.flush_every:
+            self.flush()
+
+    def update(self, metadata: Metadata) -> None:
+        """Set the metadata; written by the next flush, even without new episodes."""
+        self._latest = metadata
+
+    def tick(self) -> None:
+        """Flush if the last time was some seconds ago; cheap enough for every step."""
+        if time.monotonic() - self._last_flush > FLUSH_SECONDS:
             self.flush()
 
     def flush(self) -> None:
         """Write what is pending: from here on it is safe from a kill of the process."""
-        if not self._pending:
+        self._check_process()
+        self._last_flush = time.monotonic()
+        data = Trajectories.concat(self._pending) if self._pending else None
+        metadata = self._merge(data)
+        if data is None and metadata == (self._stored or self.metadata):
             return
-        data = Trajectories.concat(self._pending)
-        self._sources.update(data.metadata.log_ids)
-        log_ids = list(self.metadata.log_ids)
-        if len(self._sources) <= _MOST_SOURCES:  # else one for every few episodes
-            log_ids += data.metadata.log_ids
-        metadata = replace(data.metadata, log_ids=tuple(log_ids))
-        self._writer.append(data.to_batch(), metadata.to_dict())
-        self.n_written += len(data)
+        self._writer.append(None if data is None else data.to_batch(), metadata.to_dict())
+        self._stored, self._latest = metadata, None
+        self.n_written += 0 if data is None else len(data)
         self._pending.clear()
+        self._n_pending = 0
+
+    def _merge(self, data: Trajectories | None) -> Metadata:
+        """Metadata of all episodes so far, and of what is known besides."""
+        # What changed in between counts as well, such as a behavior that began to learn.
+        known = [] if self._stored is None else [self._stored]
+        known += [] if data is None else [data.metadata]
+        known += [] if self._latest is None else [self._latest]
+        if not known:
+            return self.metadata
+        merged = merge(known)
+        log_ids = {*self.metadata.log_ids, *merged.log_ids}
+        if len(log_ids) > _MOST_SOURCES:  # one for every few episodes
+            log_ids = set((self._stored or self.metadata).log_ids)
+        return replace(merged, log_ids=tuple(log_ids))
 
     def close(self, *, compact: bool = True) -> None:
-        """Flush, and turn the file into Parquet."""
+        """Flush, and turn the episodes into a Parquet shard."""
         self.flush()
-        self._writer.close(merge_dicts if compact else None)
+        self._writer.close(compact=compact)
+        _OPEN.discard(self)
+
+    def _check_process(self) -> None:
+        """After a fork, begin as a writer of its own: what is pending is the parent's."""
+        if os.getpid() != self._pid:
+            self._pending, self._n_pending = [], 0
+            self._begin()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+_OPEN: weakref.WeakSet[EpisodeWriter] = weakref.WeakSet()
+
+
+def _register(writer: EpisodeWriter) -> None:
+    _OPEN.add(writer)
+
+
+def _flush_all() -> None:
+    """Write what is pending when the interpreter ends."""
+    for writer in list(_OPEN):
+        if writer._pid == os.getpid():
+            writer.flush()
+
+
+atexit.register(_flush_all)
 
 
 def compact(path: str | PathLike[str]) -> int:
-    """Turn the files of finished or killed writers into Parquet; return how many there were.
+    """Turn all episodes of a log into Parquet shards; return how many writers had written any.
 
-    Files that a living process is still writing are left alone.
+    Writers may go on writing meanwhile. What killed processes have left behind is removed.
     """
-    return compact_directory(Path(path), merge_dicts)
+    return compact_directory(check_path(path))

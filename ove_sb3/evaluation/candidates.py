@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from ove_sb3._validation import FloatArray
+from ove_sb3._validation import FloatArray, as_float_vector, check_flag
 from ove_sb3.core.statistics import StepScores
 from ove_sb3.core.truncation import truncated_columns
 from ove_sb3.data.metadata import Metadata
 from ove_sb3.data.trajectories import DISCRETE_KINDS, Trajectories
 from ove_sb3.errors import BehaviorError, InvalidInputError
+from ove_sb3.policies.provenance import Provenance
 
 if TYPE_CHECKING:
     from ove_sb3.policies.ratio_bounds import RatioBound
@@ -152,6 +153,14 @@ def as_behavior(
     return policy
 
 
+def provenance_of(candidate: Candidate) -> Provenance:
+    """Logs that a candidate was trained on or selected by; unknown for arrays."""
+    if not isinstance(candidate, PolicyCandidate):
+        return Provenance()
+    known: Provenance = candidate.policy.provenance()
+    return known
+
+
 def as_candidate(
     candidate: Any,
     *,
@@ -168,9 +177,9 @@ def as_candidate(
 
     `behavior` is the policy that wrote the log, from `as_behavior`, or None.
     """
-    if not isinstance(deterministic, (bool, np.bool_)):
-        raise InvalidInputError(f"`deterministic` must be True or False, got {deterministic!r}.")
-    if isinstance(candidate, (np.ndarray, list, tuple)):
+    deterministic = check_flag(deterministic, "deterministic")
+    if is_array(candidate):
+        _check_unused(name, model_class, vec_normalize, deterministic)
         if behavior is not None:
             raise InvalidInputError(
                 f"`behavior` must be None if `{name}` is an array of log-probabilities, which does "
@@ -199,6 +208,27 @@ def as_candidate(
 def is_path(candidate: Any) -> bool:
     """Whether a candidate or behavior is given as the path of a saved model."""
     return isinstance(candidate, (str, PathLike))
+
+
+def is_array(candidate: Any) -> bool:
+    """Whether a candidate is given by its log-probabilities."""
+    return isinstance(candidate, (np.ndarray, list, tuple))
+
+
+def _check_unused(name: str, model_class: Any, vec_normalize: Any, deterministic: bool) -> None:
+    """Refuse options that would change nothing about given log-probabilities."""
+    given = {
+        "model_class": model_class,
+        "vec_normalize": vec_normalize,
+        "deterministic": deterministic or None,
+    }
+    for option, value in given.items():
+        if value is not None:
+            raise InvalidInputError(
+                f"`{option}` must be left out when `{name}` is an array of log-probabilities, got "
+                f"{value!r}. It would change nothing: pass the model itself, or log-probabilities "
+                "that take it into account."
+            )
 
 
 def _default_label(candidate: Any, model_class: Any) -> str:
@@ -263,13 +293,7 @@ def load_normalizer(vec_normalize: Any) -> Any:
 
 
 def _check_log_probs(values: Any, metadata: Metadata, n_steps: int, name: str) -> FloatArray:
-    try:
-        array = np.asarray(values, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise InvalidInputError(
-            f"`{name}` must hold real numbers, got {type(values).__name__} that does not convert. "
-            "Pass log-probabilities of the logged actions, (n_steps,)."
-        ) from error
+    array = as_float_vector(values, name)
     if array.shape != (n_steps,):
         raise InvalidInputError(
             f"`{name}` must hold one log-probability per logged step, shape ({n_steps},), got "

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ove_sb3._validation import check_choice
+from ove_sb3._validation import check_choice, check_flag
 from ove_sb3.core.interval import Interval
 from ove_sb3.core.methods import Method
 from ove_sb3.core.quantities import DEFAULT_QUANTITIES, Quantity, as_quantities
@@ -19,7 +19,7 @@ from ove_sb3.errors import InvalidInputError
 from ove_sb3.report.numbers import bounds, count, label, number, percent
 from ove_sb3.report.table import Table
 
-from .candidates import as_behavior, as_candidate
+from .candidates import as_behavior, as_candidate, is_array
 from .pipeline import evaluate_candidates
 from .plan import make_plan
 from .requirements import Requirement
@@ -35,8 +35,9 @@ class Comparison:
     Attributes
     ----------
     evaluations : dict of str to Evaluation
-        In the order of `rank_by`. The main intervals of all of them hold together, for all
-        quantities, with probability at least 1 - delta if they are guaranteed.
+        In the order of `ranking`, then those that are not ranked, as they were given. The main
+        intervals of all of them hold together, for all quantities, with probability at least
+        1 - delta if they are guaranteed.
     delta : float
         Probability that any guaranteed interval misses.
     rank_by : str
@@ -53,6 +54,15 @@ class Comparison:
 
     def __len__(self) -> int:
         return len(self.evaluations)
+
+    @property
+    def ranking(self) -> list[str]:
+        """Names in the order of the bound that `rank_by` names.
+
+        Candidates whose bound is no tighter than the a priori range are left out: the log says
+        nothing about their place. An order alone proves nothing, see `proven` and `best`.
+        """
+        return _ranking(self.evaluations, self.rank_by)
 
     @property
     def best(self) -> str | None:
@@ -111,6 +121,11 @@ class Comparison:
     def answer(self) -> str:
         """The answer in one sentence."""
         if self.best is None:
+            if not self.ranking:
+                return (
+                    "No candidate is proven best, and none is ranked: no bound is tighter than the "
+                    "a priori range. Candidates are in the given order."
+                )
             return "No candidate is proven best: the intervals overlap or are not guaranteed."
         what, confidence = RANKINGS[self.rank_by], percent(self.delta)
         return f"{self.best} has {what} than all others, with {confidence} confidence."
@@ -159,11 +174,11 @@ class Comparison:
         return "\n".join([self.headline, "", *self.table.lines(), "", *self.remarks])
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain Python values, ready for JSON; candidates are in order."""
+        """Return plain Python values, ready for JSON."""
         return {
             "delta": self.delta,
             "rank_by": self.rank_by,
-            "ranking": list(self.evaluations),
+            "ranking": self.ranking,
             "best": self.best,
             "proven": [list(pair) for pair in self.proven],
             "evaluations": {name: found.to_dict() for name, found in self.evaluations.items()},
@@ -201,7 +216,7 @@ def compare(
     rng: int | np.random.Generator | None = 0,
     n_jobs: int = 1,
     scheduler: Any = None,
-    progress: bool = False,
+    progress: bool | None = None,
 ) -> Comparison:
     """Evaluate several candidates from one log, with bounds that hold for all of them together.
 
@@ -216,7 +231,8 @@ def compare(
         candidates, and among the quantities.
     rank_by : {"variance", "mean"}
         Order of the candidates: smallest upper bound of the variance first, or largest lower
-        bound of the mean. Ties are broken by the estimates.
+        bound of the mean. Candidates with bounds no tighter than the a priori range come last, in
+        the given order.
     model_class : type or mapping of str to type, optional
         The class that saved the models, or one for each name, and for ``"behavior"``.
     gamma, reward_range, return_range, horizon, max_ratio, max_weight, behavior, reward, \
@@ -262,6 +278,7 @@ progress
         rng=rng,
         n_candidates=len(candidates),
     )
+    _check_options(candidates, model_class, vec_normalize, deterministic)
     known = as_behavior(
         behavior, metadata=log.metadata, model_class=_class_of(model_class, "behavior", behavior)
     )
@@ -271,8 +288,8 @@ progress
             metadata=log.metadata,
             n_steps=log.n_steps,
             model_class=_class_of(model_class, name, candidate),
-            vec_normalize=vec_normalize,
-            deterministic=deterministic,
+            vec_normalize=None if is_array(candidate) else vec_normalize,
+            deterministic=False if is_array(candidate) else deterministic,
             name=f"candidates[{name!r}]",
             label=str(name),
             behavior=known,
@@ -288,15 +305,50 @@ progress
         progress=progress,
     )
     evaluations = dict(zip(policies, results, strict=True))
-    order = sorted(evaluations, key=lambda name: _rank(evaluations[name], rank_by))
+    ranked = _ranking(evaluations, rank_by)
+    order = [*ranked, *(name for name in evaluations if name not in ranked)]
     return Comparison({name: evaluations[name] for name in order}, plan.budget.delta, rank_by)
 
 
-def _rank(evaluation: Evaluation, rank_by: str) -> tuple[float, float]:
-    result = evaluation[rank_by]
-    if rank_by == "variance":
-        return result.interval.upper, result.estimate
-    return -result.interval.lower, -result.estimate
+def _ranking(evaluations: Mapping[str, Evaluation], rank_by: str) -> list[str]:
+    """Names by the bound of a quantity, without those whose bound says nothing."""
+    bounds = {}
+    for name, evaluation in evaluations.items():
+        interval = evaluation[rank_by].interval
+        low, high = interval.a_priori
+        if rank_by == "variance":
+            bound, informative = interval.upper, interval.upper < high
+        else:
+            bound, informative = -interval.lower, interval.lower > low
+        if interval.consistent and informative:
+            bounds[name] = bound
+    return sorted(bounds, key=bounds.__getitem__)
+
+
+def _check_options(
+    candidates: Mapping[str, Any], model_class: Any, vec_normalize: Any, deterministic: Any
+) -> None:
+    """Refuse options that no candidate uses."""
+    deterministic = check_flag(deterministic, "deterministic")
+    paths = {name for name, each in candidates.items() if isinstance(each, (str, PathLike))}
+    if isinstance(model_class, Mapping) and (unknown := set(model_class) - paths):
+        raise InvalidInputError(
+            "`model_class` must have entries only for candidates that are paths, got "
+            f"{sorted(map(str, unknown))}."
+        )
+    models = [name for name, each in candidates.items() if not is_array(each)]
+    given = {
+        "model_class": (model_class, paths, "paths"),
+        "vec_normalize": (vec_normalize, models, "models"),
+        "deterministic": (deterministic or None, models, "models"),
+    }
+    for option, (value, users, kind) in given.items():
+        empty = isinstance(value, Mapping) and not value  # as the command line passes it
+        if value is not None and not users and not empty:
+            raise InvalidInputError(
+                f"`{option}` must be left out when no candidates are {kind}, got {value!r}. It "
+                "would change nothing."
+            )
 
 
 def _class_of(model_class: Any, name: str, candidate: Any) -> Any:

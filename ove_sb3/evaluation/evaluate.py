@@ -44,7 +44,7 @@ def evaluate(
     rng: int | np.random.Generator | None = 0,
     n_jobs: int = 1,
     scheduler: Any = None,
-    progress: bool = False,
+    progress: bool | None = None,
 ) -> Evaluation:
     """Evaluate the return a candidate would get, from a log of another policy.
 
@@ -105,8 +105,8 @@ def evaluate(
     scheduler : str or distributed.Client, optional
         Address of a Dask cluster that shares the log, in place of `n_jobs`. Its workers read the
         files themselves: the log must be under the same path there.
-    progress : bool
-        Show a progress bar (needs tqdm).
+    progress : bool, optional
+        Show a progress bar. By default in a terminal or notebook, after two seconds.
 
     Returns
     -------

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Sequence
 from typing import Any
 
-from ove_sb3.core.diagnostics import Diagnostics, diagnose
+from ove_sb3.core.diagnostics import Diagnostics, diagnose, missing_support
 from ove_sb3.core.inference import a_priori_interval, compute_interval, warn_without_support
 from ove_sb3.core.interval import Interval
 from ove_sb3.core.methods import Method
@@ -17,7 +18,7 @@ from ove_sb3.data.metadata import Metadata
 from ove_sb3.errors import SupportWarning
 
 from .advice import advise, convergence_rate, episodes_for
-from .candidates import Candidate, LoggedBehavior, PolicyCandidate
+from .candidates import Candidate, LoggedBehavior, PolicyCandidate, provenance_of
 from .plan import Plan
 from .reduction import reduce_log
 from .result import Evaluation, QuantityResult
@@ -33,7 +34,7 @@ def evaluate_candidates(
     *,
     n_jobs: int = 1,
     scheduler: Any = None,
-    progress: bool = False,
+    progress: bool | None = None,
 ) -> list[Evaluation]:
     """Evaluate candidates in one pass over the log."""
     reduced = reduce_log(
@@ -50,9 +51,10 @@ def evaluate_candidates(
     evaluations = []
     for candidate, stats in zip(candidates, reduced, strict=True):
         warn_without_support(stats)
-        bound = candidate.ratio_bound if isinstance(candidate, PolicyCandidate) else None
-        known = plan.knowing(bound)
-        evaluations.append(_evaluate_statistics(stats, known, log.metadata, candidate.label))
+        own_plan = plan.for_candidate(provenance_of(candidate), log.metadata)
+        if isinstance(candidate, PolicyCandidate):
+            own_plan = own_plan.knowing(candidate.ratio_bound)
+        evaluations.append(_evaluate_statistics(stats, own_plan, log.metadata, candidate.label))
     return evaluations
 
 
@@ -66,6 +68,7 @@ def evaluate_a_priori(log: LogLike, candidate: Candidate, plan: Plan, reason: st
         columns=plan.columns,
         reward=plan.reward,
     )
+    plan = plan.for_candidate(provenance_of(candidate), log.metadata)
     assumptions = plan.at(plan.interval_delta)
     results = {
         quantity.name: QuantityResult(
@@ -97,12 +100,13 @@ def evaluate_a_priori(log: LogLike, candidate: Candidate, plan: Plan, reason: st
 def _evaluate_statistics(
     stats: TrajectoryStatistics, plan: Plan, metadata: Metadata, label: str
 ) -> Evaluation:
+    missing = missing_support(stats)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", SupportWarning)  # the result has its own warnings
         results = {
             quantity.name: QuantityResult(
                 quantity=quantity,
-                estimate=quantity.estimate(stats, plan.estimator(quantity)),
+                estimate=plan.estimate(stats, quantity),
                 estimator=plan.estimator(quantity),
                 interval=_interval(stats, quantity, plan.method, plan),
                 approximate=_approximate(stats, quantity, plan),
@@ -117,7 +121,7 @@ def _evaluate_statistics(
         quantities=results,
         episodes_to_halve=halve,
         diagnostics=diagnostics,
-        warnings=(*diagnostics.warnings, *_warnings(plan, list(results.values()))),
+        warnings=(*diagnostics.warnings, *_warnings(plan, list(results.values()), missing)),
         advice=advise(diagnostics, halve, weights_bounded=_weights_bounded(plan)),
         candidate=label,
         behavior=metadata.behavior,
@@ -138,7 +142,7 @@ def _interval(
 
 def _approximate(stats: TrajectoryStatistics, quantity: Quantity, plan: Plan) -> Interval | None:
     method = plan.approximate
-    enough = len(stats) >= _FEWEST_FOR_APPROXIMATION and bool(stats.weights.any())
+    enough = len(stats) >= _FEWEST_FOR_APPROXIMATION and missing_support(stats) is None
     if method is None or not enough or not method.supports(quantity):
         return None
     if plan.assumptions.evidence.adaptive and not method.handles_adaptive:
@@ -167,8 +171,14 @@ def _weights_bounded(plan: Plan) -> bool:
     return plan.assumptions.max_ratio is not None or plan.assumptions.max_weight is not None
 
 
-def _warnings(plan: Plan, results: Sequence[QuantityResult]) -> list[str]:
-    texts = []
+def _warnings(plan: Plan, results: Sequence[QuantityResult], missing: str | None) -> list[str]:
+    texts = list(plan.warnings)
+    if missing is not None:
+        texts.append(
+            f"there are no estimates and no approximate intervals: {missing}, too little for "
+            "either. Log with a behavior closer to the candidate, such as a MixturePolicy that "
+            "contains it."
+        )
     reasons = {
         reason: None
         for result in results
@@ -204,6 +214,8 @@ def _result_warnings(result: QuantityResult) -> list[str]:
         ]
     if quantity.base.name != quantity.name:
         return []
+    if math.isnan(value):
+        return []
     if value < interval.a_priori[0] and quantity.kind == "variance":
         return [
             f"the estimate of the variance is negative ({value:.3g}): an unbiased estimate can be, "
@@ -211,7 +223,10 @@ def _result_warnings(result: QuantityResult) -> list[str]:
         ]
     if not interval.lower <= value <= interval.upper:
         return [
-            f"the estimate of the {quantity.label} lies outside its {interval.label} interval: a "
-            "few heavily weighted episodes dominate the estimate, or a bound failed."
+            f"the estimate of the {quantity.label}, {value:.4g}, lies outside its {interval.label} "
+            f"interval, [{interval.lower:.4g}, {interval.upper:.4g}]. They weigh episodes "
+            "differently: either a few heavily weighted episodes dominate the estimate, or a bound "
+            f"failed, for which the probability is at most {interval.delta:g} where the "
+            "assumptions hold."
         ]
     return []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -10,14 +11,17 @@ import numpy as np
 
 from ove_sb3._validation import as_generator, check_integer
 from ove_sb3.core.assumptions import Assumptions
+from ove_sb3.core.diagnostics import missing_support
 from ove_sb3.core.label import Evidence
 from ove_sb3.core.methods import Method, as_method
 from ove_sb3.core.quantities import DEFAULT_QUANTITIES, Quantity, as_quantities
-from ove_sb3.core.statistics import Column
+from ove_sb3.core.statistics import Column, TrajectoryStatistics
 from ove_sb3.data.metadata import Metadata
 from ove_sb3.errors import InvalidInputError
+from ove_sb3.policies.provenance import Provenance
 
 from .error_budget import ErrorBudget
+from .stated import stated_horizon, stated_reward_range
 
 if TYPE_CHECKING:
     from ove_sb3.policies.ratio_bounds import RatioBound
@@ -45,8 +49,12 @@ class Plan:
         Seed of shuffling and resampling.
     incomplete_fraction : float
         Fraction of the episodes that may have begun without being logged.
+    warnings : tuple of str
+        Where the options differ from what the log states, though not in contradiction.
     reward : str or None
         Kept column that is evaluated in place of the reward.
+    selection_counted : bool
+        The error budget accounts for all evaluations by which the candidate was selected.
     """
 
     assumptions: Assumptions
@@ -57,7 +65,9 @@ class Plan:
     budget: ErrorBudget
     seed: int
     incomplete_fraction: float
+    warnings: tuple[str, ...] = ()
     reward: str | None = None
+    selection_counted: bool = False
 
     @property
     def subject(self) -> str:
@@ -92,6 +102,12 @@ class Plan:
         """Name of the estimator of a quantity."""
         return self.estimators.get(quantity.base.kind, quantity.base.default_estimator)
 
+    def estimate(self, stats: TrajectoryStatistics, quantity: Quantity) -> float:
+        """Point estimate of a quantity; NaN where the log does not support one."""
+        if missing_support(stats) is not None:
+            return math.nan
+        return quantity.estimate(stats, self.estimator(quantity))
+
     def at(self, delta: float) -> Assumptions:
         """The assumptions, with the failure probability of one interval."""
         return replace(self.assumptions, delta=delta)
@@ -105,6 +121,18 @@ class Plan:
             self.assumptions, max_ratio=bound.value, max_ratio_reason=bound.reason
         )
         return replace(self, assumptions=assumptions)
+
+    def for_candidate(self, provenance: Provenance, metadata: Metadata) -> Plan:
+        """The plan with what is known about the candidate and the log."""
+        evidence = self.assumptions.evidence
+        trained = provenance.was_trained_on(metadata.log_ids)
+        evidence = replace(
+            evidence,
+            candidate_depends_on_log=evidence.candidate_depends_on_log or trained,
+            candidate_selected_on_log=not self.selection_counted
+            and provenance.was_selected_by(metadata.log_ids),
+        )
+        return replace(self, assumptions=replace(self.assumptions, evidence=evidence))
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain Python values, ready for JSON."""
@@ -148,6 +176,7 @@ def make_plan(
     n_candidates: int = 1,
     evaluation: int | None = None,
     reward: str | None = None,
+    selection_counted: bool = False,
 ) -> Plan:
     """Check the options, and fill in what the log knows.
 
@@ -166,11 +195,13 @@ def make_plan(
         raise InvalidInputError(f"`simultaneous` must be True or False, got {simultaneous!r}.")
     if reward is not None and not isinstance(reward, str):
         raise InvalidInputError(f"`reward` must be the name of a kept column, got {reward!r}.")
-    known_range = metadata.reward_range if reward is None else None
+    horizon, remarks = stated_horizon(horizon, metadata)
+    if reward is None:
+        reward_range = stated_reward_range(reward_range, metadata)
     assumptions = Assumptions(
         gamma=gamma,
-        horizon=metadata.horizon if horizon is None else horizon,
-        reward_range=known_range if reward_range is None else reward_range,
+        horizon=horizon,
+        reward_range=reward_range,
         return_range=return_range,
         max_ratio=max_ratio,
         max_weight=max_weight,
@@ -192,7 +223,9 @@ def make_plan(
         budget=ErrorBudget(assumptions.delta, bool(simultaneous), n_candidates, evaluation),
         seed=_seed(rng),
         incomplete_fraction=fraction,
+        warnings=remarks,
         reward=reward,
+        selection_counted=selection_counted,
     )
 
 

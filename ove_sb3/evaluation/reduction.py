@@ -77,7 +77,7 @@ def reduce_log(
     reward: str | None = None,
     n_jobs: int = 1,
     scheduler: Any = None,
-    progress: bool = False,
+    progress: bool | None = None,
 ) -> list[TrajectoryStatistics]:
     """Statistics of every candidate, in one pass over the log.
 

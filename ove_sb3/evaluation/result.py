@@ -41,7 +41,8 @@ class QuantityResult:
     ----------
     quantity : Quantity
     estimate : float
-        Point estimate; unbiased estimates of a variance can be negative.
+        Point estimate; NaN where the log does not support one, see `Evaluation.warnings`.
+        Unbiased estimates of a variance can be negative.
     estimator : str
         Name of the estimator.
     interval : Interval
@@ -215,7 +216,7 @@ class Evaluation:
         """Number of episodes at which the bound would about reach the limit."""
         assert self.stats is not None
         plan, quantity = self.plan, requirement.quantity
-        value = quantity.estimate(self.stats, plan.estimator(quantity))
+        value = plan.estimate(self.stats, quantity)
         if not requirement.holds(value) or bound == value:
             return None
         assumptions = plan.at(plan.interval_delta)

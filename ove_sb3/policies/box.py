@@ -3,18 +3,19 @@
 stable-baselines3 clips Gaussian actions to the Box, and its squashed Gaussian reaches the bounds in
 single precision, so the executed action lies on a bound with positive probability. The base measure
 shared by all families here is, per dimension and in environment units, Lebesgue measure inside plus
-a unit atom at each finite bound. In every family an action within `BoxBounds.margin` of a bound, a
-few units in the last place, counts as lying on it, so that rounding errors do not matter.
+a unit atom at each finite bound.
+
+Executed actions are rounded numbers. Where the density changes within the rounding cell of an
+action, the density is the mean over the cell: the probability of the action over the width of the
+cell. The ratio of two such densities is the exact ratio of probabilities.
 """
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from functools import cached_property
 from typing import Any
 
 import numpy as np
-from gymnasium import spaces
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import log_ndtr, ndtr
 from typing_extensions import override
@@ -22,71 +23,14 @@ from typing_extensions import override
 from ove_sb3._validation import FloatArray, IntArray, as_generator
 from ove_sb3.errors import PLACE, InvalidInputError
 
+from .bounds import BoxBounds
 from .distribution import ActionDistribution, Rng
-from .squashing import Squashing
+from .rounding import Grid, SquashedGrid
 
 _LOG_SQRT_2PI = 0.5 * np.log(2.0 * np.pi)
-_MARGIN = 4.0  # units in the last place of the larger bound
-_COARSE = 1e-3  # width of the set of draws that give an action, in standard deviations
-
-
-class BoxBounds:
-    """Bounds of a Box, flattened, and the edges of their atoms.
-
-    Attributes
-    ----------
-    low, high : ndarray, (d,)
-        Bounds, possibly infinite.
-    low_edge, high_edge : ndarray, (d,)
-        Actions at or beyond an edge count as lying on the bound.
-    """
-
-    def __init__(self, space: spaces.Box) -> None:
-        if np.dtype(space.dtype or np.float32).kind != "f":
-            raise InvalidInputError(
-                f"`action_space` must be a Box of floating-point numbers, got {space}. Use "
-                "MultiDiscrete for integer actions."
-            )
-        self.space = space
-        self.low = space.low.astype(np.float64).ravel()
-        self.high = space.high.astype(np.float64).ravel()
-        self.bounded = bool(np.isfinite(self.low).all() and np.isfinite(self.high).all())
-        half = np.where(np.isfinite(self.high - self.low), 0.5 * (self.high - self.low), 0.0)
-        largest = np.maximum(
-            *(np.where(np.isfinite(b), abs(b), 0.0) for b in (self.low, self.high))
-        )
-        single = np.result_type(space.dtype or np.float32, np.float32)
-        spacing = np.spacing(largest.astype(single)).astype(np.float64)
-        self.margin = _MARGIN * np.maximum(spacing, half * np.spacing(np.float32(1.0)))
-        self.low_edge, self.high_edge = self.low + self.margin, self.high - self.margin
-        if (self.low_edge >= self.high_edge).any():
-            raise InvalidInputError(
-                f"`action_space` must have bounds that its dtype can tell apart, got {space}. "
-                "Rescale the actions."
-            )
-
-    @cached_property
-    def half_width(self) -> FloatArray:
-        """Half of high - low, (d,)."""
-        return 0.5 * (self.high - self.low)
-
-    @cached_property
-    def squashing(self) -> Squashing:
-        """The map from [-1, 1] to the bounds in the arithmetic of stable-baselines3."""
-        return Squashing(self.space)
-
-    @cached_property
-    def spacing(self) -> FloatArray:
-        """Largest distance of neighboring actions, in half-widths, (d,)."""
-        return np.asarray(self.margin / (_MARGIN * self.half_width))
-
-    def to_unit(self, x: FloatArray) -> FloatArray:
-        """From environment units to [-1, 1]."""
-        return (x - self.low) / self.half_width - 1.0
-
-    def from_unit(self, y: NDArray[Any]) -> FloatArray:
-        """From [-1, 1] to environment units."""
-        return self.low + (y.astype(np.float64) + 1.0) * self.half_width
+_LARGEST = 1.0 - 2.0**-30  # between 1 and the float32 number below
+_COARSE = 1e-4  # width of a cell, in units of the scale on which the density changes
+_NEAR = 4e-6  # half-widths: rounding errors of networks
 
 
 class BoxDistribution(ActionDistribution):
@@ -110,16 +54,50 @@ class BoxDistribution(ActionDistribution):
 
     @abstractmethod
     def _log_below(self, x: FloatArray) -> FloatArray:
-        """Log-probability of values at or below x, (d,) -> (n, d)."""
+        """Log-probability of uncensored values below x, (d,) -> (n, d)."""
 
     @abstractmethod
     def _log_above(self, x: FloatArray) -> FloatArray:
-        """Log-probability of values at or above x, (d,) -> (n, d)."""
+        """Log-probability of uncensored values above x, (d,) -> (n, d)."""
+
+    def _length_scale(self, x: FloatArray) -> FloatArray | None:
+        """Scale on which the density changes, (n, d) or (d,); None if larger than any cell."""
+        return None
+
+    def _log_mass(self, low: FloatArray, high: FloatArray, at: tuple[IntArray, ...]) -> FloatArray:
+        """Log-probability of intervals at these entries of (n, d), all (m,)."""
+        raise NotImplementedError
+
+    @property
+    def _grid(self) -> Grid:
+        """Rounding of the draws."""
+        return self.bounds.float_grid
+
+    def _log_atoms(self) -> tuple[FloatArray, FloatArray]:
+        """Log-probabilities of the bounds."""
+        b, grid = self.bounds, self._grid
+        low, high = grid.edge_above(b.low_edge), grid.edge_below(b.high_edge)
+        return self._log_below(low), self._log_above(high)
+
+    def _log_inside(self, x: FloatArray) -> FloatArray:
+        """Log-density of the actions inside, the mean over the cell where cells are coarse."""
+        density = self._log_density(x)
+        scale = self._length_scale(x)
+        if scale is None:
+            return density
+        coarse = self.bounds.spacing(x) > _COARSE * scale
+        if coarse.any():
+            at = np.nonzero(np.broadcast_to(coarse, x.shape))
+            low, high = self._grid.cell(x[at], at[1])
+            wide = high - low > _COARSE * np.broadcast_to(scale, x.shape)[at]
+            at, low, high = (at[0][wide], at[1][wide]), low[wide], high[wide]
+            density[at] = self._log_mass(low, high, at) - np.log(high - low)
+        return density
 
     @override
     def sample(self, rng: Rng = None) -> NDArray[Any]:
         x = np.clip(self._draw(as_generator(rng)), self.bounds.low, self.bounds.high)
-        return x.reshape(-1, *self.bounds.space.shape).astype(self.bounds.space.dtype)
+        return x.reshape(-1, *self.bounds.space.shape).astype(self.bounds.dtype)
 
     @override
     def log_prob(self, actions: ArrayLike) -> FloatArray:
@@ -129,21 +107,44 @@ class BoxDistribution(ActionDistribution):
         if not inside.all():
             self._refuse_outside(x, inside)
         at_low, at_high = x <= b.low_edge, x >= b.high_edge
-        log_p = self._log_density(np.clip(x, b.low_edge, b.high_edge))  # per dimension
-        if at_low.any():
-            log_p = np.where(at_low, self._log_below(b.low_edge), log_p)
-        if at_high.any():
-            log_p = np.where(at_high, self._log_above(b.high_edge), log_p)
+        log_p = self._log_inside(x)  # per dimension
+        if at_low.any() or at_high.any():
+            below, above = self._log_atoms()
+            log_p = np.where(at_low, below, np.where(at_high, above, log_p))
         return np.asarray(log_p.sum(axis=1))
 
     @override
     def cells(self, actions: ArrayLike) -> tuple[FloatArray, IntArray]:
         b = self.bounds
         x = self._rows(actions).reshape(self._n, -1).astype(np.float64)
-        below = np.broadcast_to(self._log_below(b.low_edge), x.shape)
-        above = np.broadcast_to(self._log_above(b.high_edge), x.shape)
-        mass = np.exp(np.concatenate([below, above], axis=1)).mean(axis=0)
+        atoms = [np.broadcast_to(mass, x.shape) for mass in self._log_atoms()]
+        mass = np.exp(np.concatenate(atoms, axis=1)).mean(axis=0)
         return mass, np.concatenate([(x <= b.low_edge).sum(axis=0), (x >= b.high_edge).sum(axis=0)])
+
+    def _mode(self) -> FloatArray | None:
+        """Action that ``deterministic=True`` takes, (n, d); None if there is none."""
+        return None
+
+    def _standardized(self, x: FloatArray) -> FloatArray:
+        """Standard normal numbers of which actions x inside the bounds are made, (n, d)."""
+        raise NotImplementedError
+
+    @override
+    def mode_probability(self, actions: ArrayLike) -> tuple[NDArray[np.bool_], FloatArray] | None:
+        mode, b = self._mode(), self.bounds
+        if mode is None:
+            return None
+        x = self._rows(actions).reshape(self._n, -1).astype(np.float64)
+        # Networks round differently from batch to batch.
+        scale = np.where(np.isfinite(b.half_width), b.half_width, 1.0 + np.abs(mode))
+        near = np.maximum(_NEAR * scale, b.margin)
+        hits = np.asarray((np.abs(x - mode) <= near).all(axis=1))
+        # Room for the rounding of actions: the probability must not come out too small.
+        low, high = mode - near - b.margin, mode + near + b.margin
+        at_low, at_high = low <= b.low_edge, high >= b.high_edge
+        z_low = np.where(at_low, -np.inf, self._standardized(np.where(at_low, mode, low)))
+        z_high = np.where(at_high, np.inf, self._standardized(np.where(at_high, mode, high)))
+        return hits, np.asarray(_log_between(z_low, z_high).sum(axis=1))
 
     def _refuse_outside(self, x: FloatArray, inside: NDArray[np.bool_]) -> None:
         row, column = (int(i) for i in np.argwhere(~inside)[0])
@@ -177,11 +178,28 @@ class ClippedNormal(BoxDistribution):
     def _log_density(self, x: FloatArray) -> FloatArray:
         return _log_normal(x, self.mean, self.std)
 
+    @override
+    def _length_scale(self, x: FloatArray) -> FloatArray:
+        return self.std
+
+    @override
+    def _log_mass(self, low: FloatArray, high: FloatArray, at: tuple[IntArray, ...]) -> FloatArray:
+        mean, std = (np.broadcast_to(v, self.mean.shape)[at] for v in (self.mean, self.std))
+        return _log_between((low - mean) / std, (high - mean) / std)
+
     def _log_below(self, x: FloatArray) -> FloatArray:
         return np.asarray(log_ndtr((x - self.mean) / self.std))
 
     def _log_above(self, x: FloatArray) -> FloatArray:
         return np.asarray(log_ndtr((self.mean - x) / self.std))
+
+    @override
+    def _mode(self) -> FloatArray:
+        return np.clip(self.mean, self.bounds.low, self.bounds.high)
+
+    @override
+    def _standardized(self, x: FloatArray) -> FloatArray:
+        return (x - self.mean) / self.std
 
 
 class SquashedNormal(BoxDistribution):
@@ -202,8 +220,8 @@ class SquashedNormal(BoxDistribution):
     @override
     def sample(self, rng: Rng = None) -> NDArray[Any]:
         # In the arithmetic of stable-baselines3, which decides the probability of an action.
-        x = self.bounds.squashing.scale(np.tanh(self._gaussian(rng)).astype(np.float32))
-        return x.reshape(-1, *self.bounds.space.shape).astype(self.bounds.space.dtype)
+        x = self._grid.scale(np.tanh(self._gaussian(rng)).astype(np.float32))
+        return x.reshape(-1, *self.bounds.space.shape)
 
     def _gaussian(self, rng: Rng) -> FloatArray:
         noise = as_generator(rng).standard_normal(self.mean.shape)
@@ -212,37 +230,50 @@ class SquashedNormal(BoxDistribution):
     def _draw(self, rng: np.random.Generator) -> FloatArray:
         return self.bounds.from_unit(np.tanh(self._gaussian(rng)))
 
-    def _log_density(self, x: FloatArray) -> FloatArray:
-        y = self.bounds.to_unit(x)
-        slope = (1.0 - y) * (1.0 + y)  # of y in the Gaussian
-        log_slope = np.log1p(-y) + np.log1p(y) + np.log(self.bounds.half_width)
-        density = np.asarray(_log_normal(np.arctanh(y), self.mean, self.std) - log_slope)
-        coarse = self.bounds.spacing > _COARSE * slope * self.std
-        if coarse.any():
-            density[coarse] = self._log_mean_density(x[coarse], np.nonzero(coarse))
-        return density
+    @property
+    @override
+    def _grid(self) -> SquashedGrid:
+        return self.bounds.squashed_grid
 
-    def _log_mean_density(self, x: FloatArray, at: tuple[IntArray, ...]) -> FloatArray:
-        """Probability of each executed action over the width of its rounding cell, in logs."""
-        low, high = self.bounds.squashing.edges(x, at[1])
-        inside = low < high  # else no draw gives x: the density at x itself
-        y = (
-            self.bounds.to_unit(x)
-            if x.ndim == 2
-            else ((x - self.bounds.low[at[1]]) / self.bounds.half_width[at[1]] - 1.0)
-        )
-        low, high = np.where(inside, low, y), np.where(inside, high, np.nextafter(y, 2.0))
+    def _log_density(self, x: FloatArray) -> FloatArray:
+        y = self._inside(x)
+        log_slope = np.log1p(-y) + np.log1p(y) + np.log(self.bounds.half_width)
+        return np.asarray(_log_normal(np.arctanh(y), self.mean, self.std) - log_slope)
+
+    def _inside(self, x: FloatArray) -> FloatArray:
+        """Actions in (-1, 1); the cells at the bounds are much wider than what is clipped."""
+        return np.clip(self.bounds.to_unit(x), -_LARGEST, _LARGEST)
+
+    @override
+    def _length_scale(self, x: FloatArray) -> FloatArray:
+        y = self._inside(x)
+        slope = (1.0 - y) * (1.0 + y) * self.bounds.half_width  # of x in the Gaussian
+        return np.asarray(slope * np.minimum(self.std, 1.0))
+
+    @override
+    def _log_mass(self, low: FloatArray, high: FloatArray, at: tuple[IntArray, ...]) -> FloatArray:
         mean, std = (np.broadcast_to(v, self.mean.shape)[at] for v in (self.mean, self.std))
-        mass = _log_between((np.arctanh(low) - mean) / std, (np.arctanh(high) - mean) / std)
-        return np.asarray(mass - np.log((high - low) * self.bounds.half_width[at[1]]))
+        edges = np.array([self.bounds.to_unit(edge, at[1]) for edge in (low, high)])
+        inside = np.clip(edges, -_LARGEST, _LARGEST)
+        low_z, high_z = (np.arctanh(inside) - mean) / std
+        # A number in the cell of a bound is executed as the bound.
+        return np.where((edges == inside).all(axis=0), _log_between(low_z, high_z), -np.inf)
 
     def _log_below(self, x: FloatArray) -> FloatArray:
-        edge = self.bounds.squashing.edge_at_most(x)
-        return np.asarray(log_ndtr((np.arctanh(edge) - self.mean) / self.std))
+        return np.asarray(log_ndtr((np.arctanh(self.bounds.to_unit(x)) - self.mean) / self.std))
 
     def _log_above(self, x: FloatArray) -> FloatArray:
-        edge = self.bounds.squashing.edge_at_least(x)
-        return np.asarray(log_ndtr((self.mean - np.arctanh(edge)) / self.std))
+        return np.asarray(log_ndtr((self.mean - np.arctanh(self.bounds.to_unit(x))) / self.std))
+
+    @override
+    def _mode(self) -> FloatArray:
+        return self.bounds.from_unit(np.tanh(self.mean))
+
+    @override
+    def _standardized(self, x: FloatArray) -> FloatArray:
+        unit = np.clip(self.bounds.to_unit(x), -1.0, 1.0)
+        with np.errstate(divide="ignore"):  # a mode on a bound
+            return np.asarray((np.arctanh(unit) - self.mean) / self.std)
 
 
 class Uniform(BoxDistribution):
@@ -323,7 +354,7 @@ def _log_between(low: FloatArray, high: FloatArray) -> FloatArray:
     low, high = np.where(mirrored, -high, low), np.where(mirrored, -low, high)
     upper, lower = log_ndtr(high), log_ndtr(low)
     with np.errstate(divide="ignore"):
-        return np.asarray(upper + np.log1p(-np.exp(np.minimum(lower - upper, 0.0))))
+        return np.asarray(upper + np.log(-np.expm1(np.minimum(lower - upper, 0.0))))
 
 
 def _positive(std: FloatArray) -> FloatArray:

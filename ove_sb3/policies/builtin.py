@@ -21,7 +21,7 @@ from .dispatch import as_policy
 from .distribution import ActionDistribution
 from .fingerprint import Part, space_parts, value_parts
 from .observations import Observation, as_batch, guess_batch
-from .policy import NO_CONTEXT, HasActionValues, Policy, PolicyContext
+from .policy import NO_CONTEXT, HasActionValues, Policy, PolicyContext, origins_of
 from .uniform import n_actions, uniform_distribution
 
 
@@ -236,6 +236,7 @@ class SoftmaxPolicy(BuiltInPolicy):
                 )
             self._model = model
             super().__init__(model.observation_space, model.action_space, rng)
+            self.origins = origins_of(model)
             return
         table = np.asarray(preferences, dtype=np.float64)
         if table.ndim != 2 or not np.isfinite(table).all():

@@ -65,6 +65,11 @@ class Categorical(ActionDistribution):
         return self.log_p, _choice_index(self._rows(actions) - start, self.log_p.shape[1], start)
 
     @override
+    def mode_probability(self, actions: ArrayLike) -> tuple[NDArray[np.bool_], FloatArray]:
+        chosen = self._rows(actions) - int(self.action_space.start)  # type: ignore[attr-defined]
+        return chosen == self.log_p.argmax(axis=1), self.log_p.max(axis=1)
+
+    @override
     def deterministic(self) -> Categorical:
         return Categorical(point_mass(self.log_p), self.action_space)  # type: ignore[arg-type]
 
@@ -126,6 +131,12 @@ class MultiCategorical(ActionDistribution):
             table = (table[:, :, None] + part[:, None, :]).reshape(len(self), -1)
             index = index * size + _choice_index(rows[:, column], size, 0)
         return table, index
+
+    @override
+    def mode_probability(self, actions: ArrayLike) -> tuple[NDArray[np.bool_], FloatArray]:
+        modes = np.stack([part.argmax(axis=1) for part in self.parts], axis=1)
+        log_p = sum(part.max(axis=1) for part in self.parts)
+        return (self._rows(actions) == modes).all(axis=1), np.asarray(log_p)
 
     @override
     def deterministic(self) -> MultiCategorical:

@@ -56,6 +56,15 @@ class ActionDistribution(ABC):
             "policy, or give the model action noise."
         )
 
+    def mode_probability(self, actions: ArrayLike) -> tuple[NDArray[np.bool_], FloatArray] | None:
+        """Whether each action is the one that ``deterministic=True`` takes, and how likely that is.
+
+        The log-probability is that of being counted, both (n,); it is never too small. None if the
+        distribution is never used deterministically.
+        """
+        del actions
+        return None
+
     @abstractmethod
     def cells(self, actions: ArrayLike) -> tuple[FloatArray, IntArray]:
         """Mean probability of every cell, and the number of `actions` in it.

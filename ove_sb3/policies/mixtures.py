@@ -18,7 +18,7 @@ from .dispatch import as_policy
 from .distribution import ActionDistribution, Mixture
 from .fingerprint import Part, value_parts
 from .observations import Observation
-from .policy import NO_CONTEXT, Masks, PolicyContext
+from .policy import NO_CONTEXT, Masks, PolicyContext, origins_of
 from .uniform import n_actions, uniform_distribution
 
 
@@ -69,6 +69,7 @@ class MixturePolicy(BuiltInPolicy):
         known = (component.observation_space for component in self.components)
         observation_space = next((space for space in known if space is not None), None)
         super().__init__(observation_space, action_space, rng)
+        self.origins = origins_of(*self.components)
         # State digests of the components when the mixture first acted.
         self._first_digests: list[str | None] | None = None
         self.masked = any(component.masked for component in self.components)
@@ -178,6 +179,7 @@ class EpsilonGreedyPolicy(BuiltInPolicy):
                 "`policy` must not use action masks: a uniform choice would take invalid actions."
             )
         self.recurrent = self.base.recurrent
+        self.origins = origins_of(self.base)
 
     @override
     def distribution(

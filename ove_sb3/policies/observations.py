@@ -120,6 +120,13 @@ def take_rows(observations: Observation, index: Any) -> Any:
     return observations[index]
 
 
+def copy_observations(observations: Any) -> Any:
+    """Copy of an array or of every array of a dict, which nobody else can change."""
+    if isinstance(observations, Mapping):
+        return {key: np.array(array) for key, array in observations.items()}
+    return np.array(observations)
+
+
 def add_batch_axis(observation: Any) -> Any:
     """A single observation as a batch of one, (1, ...)."""
     if isinstance(observation, Mapping):

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from .distribution import ActionDistribution
 from .fingerprint import Part, digest
 from .observations import Observation
+from .provenance import Provenance, read_provenance
 
 Masks = NDArray[np.bool_]
 
@@ -51,12 +52,15 @@ class Policy(ABC):
         Whether it needs action masks.
     recurrent : bool
         Whether it remembers earlier observations; `unroll` evaluates whole episodes.
+    origins : tuple of object
+        The models it was made of.
     """
 
     observation_space: spaces.Space[Any]
     action_space: spaces.Space[Any]
     masked: bool = False
     recurrent: bool = False
+    origins: tuple[Any, ...] = ()
 
     @abstractmethod
     def distribution(
@@ -94,6 +98,10 @@ class Policy(ABC):
         """Whether its action noise depends on earlier noise, as Ornstein-Uhlenbeck noise does."""
         return False
 
+    def provenance(self) -> Provenance:
+        """Logs that it was trained on or selected by."""
+        return read_provenance(self, *self.origins)
+
     def fingerprint(self) -> str | None:
         """Digest shared only by policies that act alike; None if a part cannot be described."""
         return digest(type(self).__qualname__, self.fingerprint_parts(), complete=True)
@@ -101,6 +109,11 @@ class Policy(ABC):
     def state_digest(self) -> str | None:
         """Digest that stays the same as long as this policy does not change."""
         return digest(type(self).__qualname__, self.mutable_parts(), complete=False)
+
+
+def origins_of(*policies: Policy) -> tuple[Any, ...]:
+    """Origins of a policy that is made of others."""
+    return tuple(origin for policy in policies for origin in (policy, *policy.origins))
 
 
 @runtime_checkable

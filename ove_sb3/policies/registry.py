@@ -19,7 +19,7 @@ from ove_sb3.errors import InvalidInputError, UnsupportedPolicyError
 
 from .distribution import ActionDistribution
 from .fingerprint import Part, tensor_parts
-from .observations import Observation
+from .observations import Observation, copy_observations
 from .policy import NO_CONTEXT, Masks, Policy, PolicyContext
 
 if TYPE_CHECKING:
@@ -105,6 +105,12 @@ def resolve(
     model: Any, vec_normalize: VecNormalize | None = None, *, exploration: bool = True
 ) -> Policy:
     """`model` as a policy, by the most derived of its classes that is registered."""
+    policy = _resolve(model, vec_normalize, exploration=exploration)
+    policy.origins = (model, *policy.origins)
+    return policy
+
+
+def _resolve(model: Any, vec_normalize: VecNormalize | None, *, exploration: bool) -> Policy:
     for cls in type(model).__mro__:
         if cls in _functions:
             return RegisteredPolicy(model, _functions[cls])
@@ -146,7 +152,7 @@ class RegisteredPolicy(Policy):
     ) -> ActionDistribution:
         return self.function(
             self.model,
-            observations,
+            copy_observations(observations),  # it may change them
             action_masks=context.action_masks,
             state=context.state,
             episode_start=context.episode_start,

@@ -10,7 +10,8 @@ from gymnasium import spaces
 
 from ove_sb3.errors import InvalidInputError
 
-from .box import BoxBounds, Uniform
+from .bounds import BoxBounds
+from .box import Uniform
 from .discrete import Categorical, MultiCategorical
 from .distribution import ActionDistribution
 

@@ -31,13 +31,8 @@ def evaluation_figure(result: EvaluationView, ax: Axes | None = None) -> Figure:
     ax : Axes, optional
         Draw only the distribution of the return, into these axes.
     """
-    try:
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise InvalidInputError(
-            "`plot` needs matplotlib, which is not installed. Install it: pip install "
-            "'ove-sb3[plot]'."
-        ) from error
+    from matplotlib.figure import Figure
+
     stats = result.stats
     if ax is not None:
         if stats is None:

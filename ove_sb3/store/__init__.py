@@ -1,1 +1,8 @@
-"""The log directory: files of Arrow columns and their headers; knows arrays and dicts only."""
+"""The log directory: an SQLite index and Parquet shards; knows arrays and dicts only.
+
+======================  =========================================================================
+``log.sqlite``          the index: metadata of every writer, the table of shards, and the episodes
+                        that are not in a shard yet, see `tables`
+``part-*.parquet``      shards: many episodes each, never changed once written, see `shards`
+======================  =========================================================================
+"""

@@ -5,99 +5,160 @@
 ``action``                the executed action
 ``log_prob``, ``reward``  float64
 ``done``                  0 within an episode; at its last step 1 terminated, 2 truncated, 3 both,
-                          4 neither, plus 8 times the number of overlapping episodes
+                          4 neither
 ``action_mask``           valid choices, where masks are logged
+``episode/<name>``        a number of the episode, at its last step; 0 elsewhere
 ``final_observation``     at the last step of an episode, where logged; null elsewhere
 ========================  =======================================================================
 
 A scalar is a plain column; an array is a fixed-size binary column (`final_observation` a binary
-one), whose dtype and shape are in the metadata of the field.
+one), whose dtype and shape are in the schema.
 """
 
 from __future__ import annotations
 
-from typing import Any
+import json
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 Arrays = dict[str, NDArray[Any]]
+_LARGEST_ENTRY = 1 << 31
 
 
-def to_batch(columns: Arrays, sparse: Arrays) -> pa.RecordBatch:
+class Column(NamedTuple):
+    """Name, dtype and shape of the entries of a column; `sparse` ones have one per episode."""
+
+    name: str
+    dtype: np.dtype[Any]
+    shape: tuple[int, ...]
+    sparse: bool = False
+
+    @property
+    def width(self) -> int:
+        """Bytes of an entry."""
+        return int(self.dtype.itemsize * np.prod(self.shape, dtype=np.int64))
+
+    @property
+    def arrow_type(self) -> pa.DataType:
+        """Type of the Arrow column."""
+        if self.sparse:
+            return pa.large_binary()
+        if (self.dtype == np.bool_ and not self.shape) or not self.width:
+            return pa.uint8()
+        return pa.binary(self.width) if self.shape else pa.from_numpy_dtype(self.dtype)
+
+
+Schema = tuple[Column, ...]
+
+
+def arrow_schema(schema: Schema) -> pa.Schema:
+    """Arrow schema of the columns."""
+    return pa.schema([pa.field(column.name, column.arrow_type) for column in schema])
+
+
+def schema_to_json(schema: Schema) -> str:
+    """Text of a schema."""
+    return json.dumps(
+        [
+            {"name": c.name, "dtype": c.dtype.str, "shape": list(c.shape), "sparse": c.sparse}
+            for c in schema
+        ]
+    )
+
+
+def schema_from_json(text: str) -> Schema:
+    """Inverse of `schema_to_json`; ValueError for anything that is no schema of numbers."""
+    schema = []
+    for entry in json.loads(text):
+        dtype = np.dtype(str(entry["dtype"]))
+        shape = tuple(int(size) for size in entry["shape"])
+        column = Column(str(entry["name"]), dtype, shape, bool(entry["sparse"]))
+        if dtype.kind not in "biuf" or dtype.names or min(shape, default=0) < 0:
+            raise ValueError(f"column {column.name} must hold numbers, got {dtype} {shape}")
+        if np.prod([dtype.itemsize, *map(float, shape)]) > _LARGEST_ENTRY:
+            raise ValueError(f"entries of {column.name} are too large: {dtype} {shape}")
+        schema.append(column)
+    if not {"done", "log_prob", "reward"} <= {column.name for column in schema}:
+        raise ValueError("the columns done, log_prob and reward must be there")
+    return tuple(schema)
+
+
+def to_batch(columns: Arrays, sparse: Arrays) -> tuple[pa.RecordBatch, Schema]:
     """Encode columns with an entry per step, and sparse ones with an entry per episode.
 
     ``columns["done"]`` marks the last step of every episode; there must be at least one.
     """
     n_steps = len(columns["done"])
     ends = np.flatnonzero(columns["done"])
-    fields, arrays = [], []
-    for name, values in columns.items():
-        array = _encode(values)
-        fields.append(_field(name, array.type, values))
-        arrays.append(array)
-    for name, values in sparse.items():
-        array = _encode_sparse(values, ends, n_steps)
-        fields.append(_field(name, array.type, values))
-        arrays.append(array)
-    return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))
+    schema, arrays = [], []
+    for values in (columns, sparse):
+        for name, entries in values.items():
+            entries = _native(entries)
+            column = Column(name, entries.dtype, entries.shape[1:], values is sparse)
+            schema.append(column)
+            arrays.append(
+                _encode_sparse(column, entries, ends, n_steps)
+                if column.sparse
+                else _encode(column, entries)
+            )
+    batch = pa.RecordBatch.from_arrays(arrays, schema=arrow_schema(tuple(schema)))
+    return batch, tuple(schema)
 
 
-def to_arrays(columns: pa.RecordBatch | pa.Table) -> Arrays:
-    """Decode the columns of a batch or table. Sparse columns come back with a row per episode."""
-    return {field.name: _decode(columns.column(i), field) for i, field in enumerate(columns.schema)}
+def to_arrays(table: pa.RecordBatch | pa.Table, schema: Sequence[Column]) -> Arrays:
+    """Decode columns. Sparse ones come back with a row per episode."""
+    return {column.name: _decode(table.column(column.name), column) for column in schema}
 
 
-def field_kind(field: pa.Field) -> tuple[np.dtype[Any], tuple[int, ...]]:
-    """Dtype and shape of the entries of a column."""
-    text = field.metadata[b"shape"].decode()
-    shape = tuple(int(size) for size in text.split(",")) if text else ()
-    return np.dtype(field.metadata[b"dtype"].decode()), shape
-
-
-def _field(name: str, kind: pa.DataType, values: NDArray[Any]) -> pa.Field:
-    shape = ",".join(map(str, values.shape[1:]))
-    return pa.field(name, kind, metadata={"dtype": values.dtype.str, "shape": shape})
-
-
-def _encode(values: NDArray[Any]) -> pa.Array:
+def _native(values: NDArray[Any]) -> NDArray[Any]:
+    """Contiguous, in the byte order of this machine."""
     values = np.ascontiguousarray(values)
-    if values.ndim == 1:
+    return values if values.dtype.isnative else values.astype(values.dtype.newbyteorder("="))
+
+
+def _encode(column: Column, values: NDArray[Any]) -> pa.Array:
+    if not column.width:
+        return pa.array(np.zeros(len(values), np.uint8))
+    if not column.shape:
         return pa.array(values.view(np.uint8) if values.dtype == np.bool_ else values)
-    width = values.itemsize * int(np.prod(values.shape[1:]))
     buffer = pa.py_buffer(values.reshape(-1).view(np.uint8))
-    return pa.Array.from_buffers(pa.binary(width), len(values), [None, buffer])
+    return pa.Array.from_buffers(column.arrow_type, len(values), [None, buffer])
 
 
-def _encode_sparse(values: NDArray[Any], at: NDArray[np.int64], n: int) -> pa.Array:
-    values = np.ascontiguousarray(values)
-    width = values.itemsize * int(np.prod(values.shape[1:]))
+def _encode_sparse(column: Column, values: NDArray[Any], at: NDArray[np.int64], n: int) -> pa.Array:
     present = np.zeros(n, dtype=np.bool_)
     present[at] = True
-    offsets = np.concatenate([[0], np.cumsum(present) * width]).astype(np.int64)
+    offsets = np.concatenate([[0], np.cumsum(present) * column.width]).astype(np.int64)
     buffers = [
         pa.py_buffer(np.packbits(present, bitorder="little")),
         pa.py_buffer(offsets),
         pa.py_buffer(values.reshape(-1).view(np.uint8)),
     ]
-    return pa.Array.from_buffers(pa.large_binary(), n, buffers)
+    return pa.Array.from_buffers(column.arrow_type, n, buffers)
 
 
-def _decode(column: pa.Array | pa.ChunkedArray, field: pa.Field) -> NDArray[Any]:
-    if isinstance(column, pa.ChunkedArray):
-        parts = [_decode(chunk, field) for chunk in column.chunks]
+def _decode(values: pa.Array | pa.ChunkedArray, column: Column) -> NDArray[Any]:
+    if isinstance(values, pa.ChunkedArray):
+        parts = [_decode(chunk, column) for chunk in values.chunks]
         return parts[0] if len(parts) == 1 else np.concatenate(parts)
-    dtype, shape = field_kind(field)
-    if pa.types.is_fixed_size_binary(column.type):
-        width = column.type.byte_width
-        raw = np.frombuffer(column.buffers()[1], np.uint8)
-        raw = raw[column.offset * width : (column.offset + len(column)) * width]
-        return np.asarray(raw.view(dtype).reshape(len(column), *shape))
-    if pa.types.is_large_binary(column.type):
-        _, offsets, raw_values = column.buffers()
-        cuts = np.frombuffer(offsets, np.int64)[column.offset : column.offset + len(column) + 1]
-        present = np.frombuffer(raw_values or b"", np.uint8)[cuts[0] : cuts[-1]]
+    dtype, shape, n = column.dtype, column.shape, len(values)
+    if column.sparse:
+        _, offsets, content = values.buffers()
+        cuts = np.frombuffer(offsets, np.int64)[values.offset : values.offset + n + 1]
+        if ((sizes := np.diff(cuts)) % max(column.width, 1)).any() or sizes.max() > column.width:
+            raise ValueError(f"entries of {column.name} have another size than {column.width}")
+        present = np.frombuffer(content or b"", np.uint8)[cuts[0] : cuts[-1]]
         return np.asarray(present.view(dtype).reshape(-1, *shape))
-    values = np.asarray(column.to_numpy(zero_copy_only=False))
-    return np.asarray(values.view(np.bool_) if dtype == np.bool_ else values.astype(dtype))
+    if not column.width:
+        return np.zeros((n, *shape), dtype)
+    if shape:
+        width = column.width
+        raw = np.frombuffer(values.buffers()[1], np.uint8)
+        raw = raw[values.offset * width : (values.offset + n) * width]
+        return np.asarray(raw.view(dtype).reshape(n, *shape))
+    numbers = np.asarray(values.to_numpy(zero_copy_only=False))
+    return np.asarray(numbers.view(np.bool_) if dtype == np.bool_ else numbers)

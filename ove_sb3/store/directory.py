@@ -2,142 +2,219 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
-import pyarrow as pa
 
-from ove_sb3.errors import StorageError
+from ove_sb3.errors import LogChangedError, StorageError
 
-from . import files
-from .columns import Arrays, field_kind, to_arrays
-from .reader import Source
-from .segments import list_segments
+from . import messages
+from .columns import Arrays, Schema
+from .index import Reading, reading
+from .location import Location
+from .reader import Source, parse_schema, read_all
+from .shards import check_shard
+from .tables import BatchRow, Info, SchemaRow, ShardRow, WriterRow, damaged
+
+T = TypeVar("T")
+_ATTEMPTS = 20
+Header = dict[str, Any]
+"""Metadata of a log as plain values that JSON can hold, by name."""
 
 
 @dataclass(frozen=True)
 class Contents:
-    """Files of a log and their common properties.
+    """Sources of a log and their common properties.
 
     Attributes
     ----------
     sources : tuple of Source
+        By writer in the order in which they began, each in the order of logging.
     columns : dict of str to dtype
         All columns with an entry per step.
     headers : tuple of dict
-        Metadata of every file, as plain values.
-    n_episodes : tuple of int or None
-        Of every file, where that is recorded.
+        Latest metadata of every writer, as plain values.
+    info : dict
+        What the index says about the whole log.
     bytes_per_step : int
         Of observation and action.
     """
 
     sources: tuple[Source, ...]
     columns: dict[str, np.dtype[Any]]
-    headers: tuple[files.Header, ...]
-    n_episodes: tuple[int | None, ...]
+    headers: tuple[Header, ...]
+    info: dict[str, Any]
     bytes_per_step: int
 
+    @property
+    def n_shards(self) -> int:
+        """Number of Parquet files."""
+        return sum(source.shard is not None for source in self.sources)
 
-def list_sources(directory: Path) -> Contents:
-    """List every file of the log, without reading its steps."""
-    manifest = files.read_manifest(directory)
-    entries = files.recorded(directory)
-    sources: list[Source] = []
-    headers: list[dict[str, Any]] = []
-    n_episodes: list[int | None] = []
-    schemas: list[tuple[Path, pa.Schema]] = []
-    n_steps = 0
-    for file in files.live_files(directory):
-        source, found = _open(file, n_steps)
-        if not source.n_steps:
-            continue
-        entry = entries.get(source.file.name)
-        if entry is not None and entry.n_steps != source.n_steps:
-            raise StorageError(
-                f"`{source.file}` must hold the {entry.n_steps} steps that {files.RECORD} records, "
-                f"got {source.n_steps}. Restore it from a copy."
-            )
-        for schema in found:
-            headers.append(files.header_of(schema, source.file))
-            files.check_spaces(headers[-1], manifest, source.file)
-            schemas.append((source.file, schema))
-        sources.append(source)
-        n_episodes.append(None if entry is None else entry.n_episodes)
-        n_steps = source.last
-    if not sources:
-        raise files.empty(directory)
-    columns, bytes_per_step = _shared_columns(schemas)
-    return Contents(
-        tuple(sources),
-        columns,
-        tuple(header["metadata"] for header in headers),
-        tuple(n_episodes),
-        bytes_per_step,
-    )
+    @property
+    def live_episodes(self) -> int:
+        """Number of episodes that are in the index itself."""
+        return sum(source.n_episodes for source in self.sources if source.shard is None)
 
 
-def _open(file: Path, first: int) -> tuple[Source, list[pa.Schema]]:
-    """The file, and its different schemas."""
-    if file.suffix == ".segments":
+def list_sources(location: Location, index: Path | None = None) -> Contents:
+    """List everything in the log, checked against the index, without reading steps.
+
+    `index` is the local directory of the index, if that is another one.
+    """
+    return _retry(lambda: _list(location, index))
+
+
+def load_all(location: Location) -> tuple[Contents, Arrays]:
+    """All rows of the log in memory: before or after a concurrent overwriting, never between."""
+
+    def load() -> tuple[Contents, Arrays]:
+        contents = _list(location, None)
+        return contents, read_all(contents.sources)
+
+    return _retry(load)
+
+
+def _retry(read: Callable[[], T]) -> T:
+    """Read again where the log was overwritten meanwhile."""
+    for _ in range(_ATTEMPTS):
         try:
-            segments, schemas = list_segments(file)
-        except FileNotFoundError:  # finished by its writer a moment ago
-            file = file.with_suffix(".parquet")
-        else:
-            n_steps = sum(segment.n_steps for segment in segments)
-            return Source(file, first, n_steps, tuple(segments)), schemas
-    reader = files.open_parquet(file)
-    return Source(file, first, reader.metadata.num_rows), [reader.schema_arrow]
+            return read()
+        except LogChangedError as error:
+            last = error
+    raise last
 
 
-def _shared_columns(
-    schemas: Sequence[tuple[Path, pa.Schema]],
-) -> tuple[dict[str, np.dtype[Any]], int]:
+def _list(location: Location, index: Path | None) -> Contents:
+    with reading(location.root if index is None else index) as view:
+        rows = Rows.read(view)
+        path = view.path
+    sources: list[Source] = []
+    n_steps = 0
+    for writer in rows.writers:
+        for source in rows.sources(location, writer, n_steps, path):
+            sources.append(source)
+            n_steps = source.last
+    if not sources:
+        raise messages.empty(location.root)
+    for row in rows.shards:
+        check_shard(location, row, path)
+    columns, bytes_per_step = _shared_columns(sources)
+    headers = tuple(_parse(writer.metadata, path) for writer in rows.writers if writer.steps)
+    return Contents(tuple(sources), columns, headers, rows.info, bytes_per_step)
+
+
+@dataclass(frozen=True)
+class Rows:
+    """All rows of an index, checked."""
+
+    info: dict[str, Any]
+    schemas: dict[int, Schema]
+    writers: list[WriterRow]
+    shards: list[ShardRow]
+    batches: list[BatchRow]
+
+    @classmethod
+    def read(cls, view: Reading) -> Rows:
+        """Read and check them."""
+        infos, schemas = view.rows(Info), view.rows(SchemaRow)
+        writers, shards, batches = view.rows(WriterRow), view.rows(ShardRow), view.rows(BatchRow)
+        view.check_state([*infos, *schemas, *writers, *shards, *batches])
+        parsed = {row.id: parse_schema(row, view.path) for row in schemas}
+        return cls(view.info(), parsed, writers, shards, batches)
+
+    def sources(
+        self, location: Location, writer: WriterRow, first: int, path: Path
+    ) -> list[Source]:
+        """Steps of a writer: shards, and runs of batches with the same columns."""
+        found: list[Source] = []
+        pieces: list[ShardRow | BatchRow] = [
+            *(row for row in self.shards if row.writer == writer.id),
+            *(row for row in self.batches if row.writer == writer.id),
+        ]
+        pieces.sort(key=lambda row: row.first_step)
+        steps = episodes = 0
+        run: list[BatchRow] = []
+        for row in pieces:
+            fits = row.first_step == steps and 0 < row.episodes <= row.steps
+            if not fits or row.schema not in self.schemas:
+                raise damaged(path, f"the steps of writer {writer.id} are not complete")
+            steps, episodes = steps + row.steps, episodes + row.episodes
+            if isinstance(row, BatchRow) and (not run or run[0].schema == row.schema):
+                run.append(row)
+                continue
+            found += self._run(location, writer, run)
+            run = [row] if isinstance(row, BatchRow) else []
+            if isinstance(row, ShardRow):
+                schema = self.schemas[row.schema]
+                found.append(Source(location, writer, 0, row.steps, row.episodes, schema, row))
+        found += self._run(location, writer, run)
+        if (steps, episodes) != (writer.steps, writer.episodes):
+            raise damaged(path, f"the steps of writer {writer.id} are not complete")
+        return _numbered(found, first)
+
+    def _run(self, location: Location, writer: WriterRow, run: list[BatchRow]) -> list[Source]:
+        if not run:
+            return []
+        steps, episodes = sum(row.steps for row in run), sum(row.episodes for row in run)
+        schema = self.schemas[run[0].schema]
+        return [Source(location, writer, 0, steps, episodes, schema, None, tuple(run))]
+
+
+def _numbered(sources: list[Source], first: int) -> list[Source]:
+    placed = []
+    for source in sources:
+        placed.append(replace(source, first=first))
+        first = placed[-1].last
+    return placed
+
+
+def _parse(text: str, path: Path) -> Header:
+    header = json.loads(text)
+    if not isinstance(header, dict):
+        raise damaged(path, "the metadata of a writer are no object")
+    return header
+
+
+def _shared_columns(sources: Sequence[Source]) -> tuple[dict[str, np.dtype[Any]], int]:
     """Columns with an entry per step, and the bytes of observation and action together."""
     columns: dict[str, np.dtype[Any]] = {}
     shapes: dict[str, tuple[int, ...]] = {}
-    first_file = schemas[0][0]
-    for file, schema in schemas:
-        names = [name for name in schema.names if not name.startswith("final_")]
-        differ = sorted(set(names) ^ set(columns)) if columns else []
-        if differ:
+    first = sources[0]
+    seen: set[Schema] = set()
+    partial: set[str] = set()  # numbers of episodes that not every source has
+    for source in sources:
+        if source.schema in seen:
+            continue
+        seen.add(source.schema)
+        entries = {column.name: column for column in source.schema if not column.sparse}
+        differ = set(entries) ^ set(columns) if columns else set()
+        partial |= {name for name in differ if name.startswith("episode/")}
+        if differ - partial:
             raise StorageError(
-                f"`{file}` must hold the same columns as {first_file}, but only one of them has "
-                f"{differ}. They belong to different environments: move one out of the directory."
+                f"`{source.file}` must hold the same columns as {first.file}, but only one of them "
+                f"has {sorted(differ - partial)}. They belong to different environments: log each "
+                "in a directory of its own.",
+                path=source.file,
             )
-        for name in names:
-            dtype, shape = field_kind(schema.field(name))
-            if shapes.setdefault(name, shape) != shape:
+        for name, column in entries.items():
+            if shapes.setdefault(name, column.shape) != column.shape:
                 raise StorageError(
-                    f"`{file}` must have the column {name} of shape {shapes[name]} as {first_file} "
-                    f"has, got {shape}. They belong to different environments: move one out of the "
-                    "directory."
+                    f"`{source.file}` must have the column {name} of shape {shapes[name]} as "
+                    f"{first.file} has, got {column.shape}. They belong to different "
+                    "environments: log each in a directory of its own.",
+                    path=source.file,
                 )
-            columns[name] = np.result_type(columns.get(name, dtype), dtype)
+            columns[name] = np.result_type(columns.get(name, column.dtype), column.dtype)
+    for name in partial:
+        del columns[name]
     size = sum(
         columns[name].itemsize * int(np.prod(shapes[name], dtype=np.int64))
         for name in columns
         if name == "action" or name.split("/")[0] == "observation"
     )
     return columns, size
-
-
-def read_all(sources: Sequence[Source]) -> Arrays:
-    """All rows of the files, in memory."""
-    parts: list[Arrays] = []
-    for source in sources:
-        for table in source.whole():
-            parts.append(to_arrays(table))
-        if parts[-1]["done"][-1] == 0:
-            raise StorageError(files.unfinished(source.file))
-    if len(parts) == 1:
-        return parts[0]
-    # Final observations that some files lack are left out.
-    shared = set(parts[0]).intersection(*parts)
-    return {
-        name: np.concatenate([part[name] for part in parts]) for name in parts[0] if name in shared
-    }

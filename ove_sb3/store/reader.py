@@ -1,4 +1,4 @@
-"""Rows of data files, a part at a time."""
+"""Rows of a log, a part at a time."""
 
 from __future__ import annotations
 
@@ -9,114 +9,153 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
-from ove_sb3.errors import StorageError
-
-from . import files
-from .columns import Arrays, to_arrays
-from .segments import Segment, read_segment
+from . import messages, payloads
+from .columns import Arrays, Schema, schema_from_json, to_arrays
+from .index import INDEX, Reading, reading
+from .location import Location
+from .shards import read_shard
+from .tables import BatchRow, SchemaRow, ShardRow, WriterRow, damaged
 
 Columns = Mapping[str, np.dtype[Any]]
+_FETCH_BYTES = 1 << 24  # of payloads that are read in one transaction
+_ALL = 1 << 20  # rows decoded together when everything is loaded
 
 
 @dataclass(frozen=True)
 class Source:
-    """A data file as it was when the log was opened.
+    """Consecutive steps of a writer as they were when the log was opened.
 
     Attributes
     ----------
-    file : Path
+    location : Location
+    writer : WriterRow
     first : int
-        Index in the log of the file's first step.
-    n_steps : int
-    segments : tuple of Segment
-        Segments of a file that was still being written; empty for Parquet.
+        Index in the log of the first step.
+    n_steps, n_episodes : int
+    schema : tuple of Column
+    shard : ShardRow or None
+        Shard that holds them; None if they were in the index.
+    batches : tuple of BatchRow
+        Rows of the index that held them.
     """
 
-    file: Path
+    location: Location
+    writer: WriterRow
     first: int
     n_steps: int
-    segments: tuple[Segment, ...] = ()
+    n_episodes: int
+    schema: Schema
+    shard: ShardRow | None = None
+    batches: tuple[BatchRow, ...] = ()
 
     @property
     def last(self) -> int:
-        """Index in the log of the step after the file's last."""
+        """Index in the log of the step after the last."""
         return self.first + self.n_steps
 
+    @property
+    def file(self) -> Path:
+        """Shard, or the index."""
+        return self.location.path(INDEX if self.shard is None else self.shard.name)
+
     def rows(self, columns: Columns, begin: int, end: int, batch: int) -> Iterator[Arrays]:
-        """The steps of the file from `begin` to `end`, in the order of logging."""
-        last = 0
-        for table in self._tables(list(columns), begin, end, batch):
-            arrays = to_arrays(table)
-            last = int(arrays["done"][-1]) if len(arrays["done"]) else last
+        """The steps from `begin` to `end`, in the order of logging."""
+        last, names = 0, list(columns)
+        for arrays in self.read(names, begin, end, batch):
+            last = int(arrays["done"][-1])
             yield {name: arrays[name].astype(kind, copy=False) for name, kind in columns.items()}
         if end == self.n_steps and last == 0:
-            raise StorageError(files.unfinished(self.file))
+            raise damaged(self.file, "its last episode does not end")
 
-    def whole(self) -> Iterator[pa.Table]:
+    def whole(self) -> Iterator[Arrays]:
         """All columns of all steps."""
-        file = self._there()
-        if file.suffix == ".segments":
-            for segment in self.segments:
-                yield read_segment(file, segment)
-            return
-        try:
-            table = pq.read_table(file, page_checksum_verification=True, memory_map=True)
-        except FileNotFoundError as error:
-            raise StorageError(files.vanished(file)) from error
-        except (pa.ArrowException, OSError) as error:
-            raise StorageError(files.damaged(file, error)) from error
-        self._check(file, table.num_rows)
-        yield table.slice(0, self.n_steps)
+        last = 0
+        for arrays in self.read(None, 0, self.n_steps, _ALL):
+            last = int(arrays["done"][-1])
+            yield arrays
+        if last == 0:
+            raise damaged(self.file, "its last episode does not end")
 
-    def _tables(self, names: list[str], begin: int, end: int, batch: int) -> Iterator[pa.Table]:
-        file = self._there()
-        if file.suffix == ".parquet":
-            yield from self._parquet(file, names, begin, end, batch)
+    def read(self, names: list[str] | None, begin: int, end: int, batch: int) -> Iterator[Arrays]:
+        """Columns of the steps from `begin` to `end`."""
+        schema = tuple(c for c in self.schema if names is None or c.name in names)
+        for table in self._tables(names, begin, end, batch):
+            try:
+                arrays = to_arrays(table, schema)
+            except (ValueError, TypeError, KeyError) as error:
+                raise damaged(self.file, f"a column cannot be decoded: {error}") from error
+            yield arrays
+
+    def tables(self) -> Iterator[pa.Table]:
+        """All columns of all steps, as Arrow tables."""
+        return self._tables(None, 0, self.n_steps, _ALL)
+
+    def _tables(
+        self, names: list[str] | None, begin: int, end: int, batch: int
+    ) -> Iterator[pa.Table]:
+        if self.shard is not None:
+            yield from read_shard(
+                self.location, self.shard, self.schema, names, (begin, end), batch
+            )
             return
         at = 0
-        for segment in self.segments:
-            first, last = max(begin - at, 0), min(end - at, segment.n_steps)
+        wanted: list[tuple[BatchRow, int, int]] = []
+        for row in self.batches:
+            first, last = max(begin - at, 0), min(end - at, row.steps)
             if first < last:
-                yield read_segment(file, segment).select(names).slice(first, last - first)
-            at += segment.n_steps
+                wanted.append((row, first, last))
+            at += row.steps
+        while wanted:
+            contents, found = self._fetch([row for row, _, _ in wanted])
+            for (row, first, last), content in zip(wanted, contents, strict=False):
+                table = payloads.decode(row, content, self.schema, self.file)
+                yield (table if names is None else table.select(names)).slice(first, last - first)
+            wanted = wanted[len(contents) :]
+            if wanted and found is not None:
+                row, first, last = wanted.pop(0)
+                shard, schema = found
+                offset = row.first_step - shard.first_step
+                steps = (offset + first, offset + last)
+                yield from read_shard(self.location, shard, schema, names, steps, batch)
 
-    def _parquet(
-        self, file: Path, names: list[str], begin: int, end: int, batch: int
-    ) -> Iterator[pa.Table]:
-        reader = files.open_parquet(file)
-        self._check(file, reader.metadata.num_rows)
-        sizes = [reader.metadata.row_group(i).num_rows for i in range(reader.num_row_groups)]
-        ends = np.cumsum(sizes)
-        groups = [i for i, stop in enumerate(ends) if stop > begin and stop - sizes[i] < end]
-        fields = pa.schema([reader.schema_arrow.field(name) for name in names])
-        at = int(ends[groups[0]]) - sizes[groups[0]]
-        try:
-            for part in reader.iter_batches(
-                batch, row_groups=groups, columns=names, use_threads=False
-            ):
-                first, last = max(begin - at, 0), min(end - at, part.num_rows)
-                if first < last:
-                    table = pa.Table.from_batches([part]).select(names).cast(fields)
-                    yield table.slice(first, last - first)
-                at += part.num_rows
-        except (pa.ArrowException, OSError) as error:
-            raise StorageError(files.damaged(file, error)) from error
+    def _fetch(
+        self, rows: Sequence[BatchRow]
+    ) -> tuple[list[bytes], tuple[ShardRow, Schema] | None]:
+        """Payloads of the first rows, and the shard that has replaced the one after them."""
+        contents: list[bytes] = []
+        size = 0
+        with reading(self.location.root) as index:
+            for row in rows:
+                if index.row(BatchRow, row.id) != row:
+                    return contents, self._moved(index, row)
+                content = index.payload(row)
+                assert content is not None
+                contents.append(content)
+                size += row.size
+                if size >= _FETCH_BYTES:
+                    break
+        return contents, None
 
-    def _there(self) -> Path:
-        """The file, or the Parquet file that its writer has turned it into since."""
-        if self.segments and not self.file.exists():
-            finished = self.file.with_suffix(".parquet")
-            if finished.exists():
-                return finished
-            raise StorageError(files.vanished(self.file))
-        return self.file
+    def _moved(self, index: Reading, row: BatchRow) -> tuple[ShardRow, Schema]:
+        writer = index.row(WriterRow, self.writer.id)
+        if writer is None or writer.name != self.writer.name:
+            raise messages.overwritten(self.location.root)
+        where = "writer = ? AND first_step <= ? AND first_step + steps >= ?"
+        values = (row.writer, row.first_step, row.first_step + row.steps)
+        for shard in index.rows(ShardRow, where, values):
+            schema = index.row(SchemaRow, shard.schema)
+            if schema is not None:
+                return shard, parse_schema(schema, self.file)
+        raise messages.overwritten(self.location.root)
 
-    def _check(self, file: Path, n_steps: int) -> None:
-        grown = bool(self.segments) and n_steps > self.n_steps  # written on, then finished
-        if n_steps != self.n_steps and not grown:
-            raise StorageError(files.changed(file))
+
+def parse_schema(row: SchemaRow, path: Path) -> Schema:
+    """Columns of a row of the table of schemas."""
+    try:
+        return schema_from_json(row.columns)
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise damaged(path, f"schema {row.id} is no list of columns: {error}") from error
 
 
 def cut_rows(arrays: Arrays, rows: slice) -> Arrays:
@@ -129,3 +168,11 @@ def join(parts: Sequence[Arrays]) -> Arrays:
     if len(parts) == 1:
         return parts[0]
     return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+
+
+def read_all(sources: Sequence[Source]) -> Arrays:
+    """All rows of the sources, in memory."""
+    parts = [arrays for source in sources for arrays in source.whole()]
+    # Columns that some sources lack, such as final observations, are left out.
+    shared = set(parts[0]).intersection(*parts)
+    return join([{name: part[name] for name in parts[0] if name in shared} for part in parts])

@@ -1,55 +1,36 @@
 """Writing log directories, safe against crashes at any moment.
 
-While logging, every writer appends to a file of its own (``part-*.segments``, see `segments`), a
-few whole episodes at a time. On closing, its file is turned into Parquet. A Parquet file names the
-files it replaces, and readers ignore those, so that a crash between the two leaves every episode
-there exactly once. No two processes ever write the same file.
+A flush is one row of the index. Once a writer has many of them, and when it is closed, they are
+turned into a shard: the file is written and synced under a temporary name, then one transaction
+gives it its name, adds its row and removes the rows it replaces. So every episode is there exactly
+once, whenever a process ends.
 """
 
 from __future__ import annotations
 
-import time
+import json
 import uuid
-from collections.abc import Callable, Iterable, Sequence
-from itertools import chain
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
-from ove_sb3._files import replacing
-from ove_sb3.errors import InvalidInputError
+from ove_sb3.errors import EmptyLogError, InvalidInputError, StorageError
 
-from .files import (
-    MANIFEST,
-    SPACES,
-    Entry,
-    Header,
-    data_files,
-    header_of,
-    live_files,
-    open_parquet,
-    read_manifest,
-    record,
-    recorded,
-    with_header,
-    write_manifest,
-)
-from .segments import SegmentFile, is_abandoned, list_segments, read_segment
+from . import messages, payloads
+from .columns import Schema, schema_to_json
+from .directory import Header, Rows
+from .index import INDEX, Durability, Writing, create, reading, writing
+from .location import Location
+from .reader import Source, parse_schema
+from .shards import ShardFile, remove_leftovers, remove_shards, write_shard
+from .tables import BatchRow, Info, SchemaRow, ShardRow, WriterRow, damaged
 
-_GROUP_STEPS, _GROUP_BYTES = 1 << 17, 1 << 25  # of a row group
-_PARQUET: dict[str, Any] = {
-    "compression": "zstd",
-    "compression_level": 1,
-    "use_dictionary": ["done"],
-    "write_statistics": False,
-    "write_page_checksum": True,
-}
-_MANY_BYTES = 512  # a step: compress while logging
-Merge = Callable[[Sequence[Header]], Header]
-"""Joint metadata of several files."""
+SPACES = ("observation_space", "action_space")
+_ROLL_ROWS, _ROLL_BYTES = 4096, 1 << 26  # in the index, before they become a shard
+Batch = tuple[pa.RecordBatch, Schema]
 
 
 class BatchWriter:
@@ -61,136 +42,271 @@ class BatchWriter:
         Created if need be. Several writers may share it.
     metadata : dict
         Metadata as plain values.
-    fsync : bool
-        Wait until the disk has every batch, to survive a power failure.
+    durability : {"full", "normal"}
+        What a flush survives: power loss, or the end of the process.
     """
 
-    def __init__(self, directory: Path, metadata: Header, *, fsync: bool = False) -> None:
-        _prepare(directory, metadata)
-        self._file = SegmentFile(directory / f"{_stem()}.segments", fsync=fsync)
+    def __init__(self, directory: Path, metadata: Header, durability: Durability) -> None:
+        self.directory, self.durability = directory.absolute(), durability
+        create(self.directory, {name: metadata.get(name) for name in SPACES})
+        self._name = uuid.uuid4().hex
+        self._rows = self._bytes = 0  # in the index
+        with writing(self.directory, durability) as index:
+            self._log = index.info()["log"]
+            self._id = self._register(index, metadata).id
 
-    def append(self, batch: pa.RecordBatch, metadata: Header) -> None:
-        """Write a batch: from here on it is safe from a kill of the process."""
-        compression = "lz4" if batch.nbytes > _MANY_BYTES * batch.num_rows else None
-        options = pa.ipc.IpcWriteOptions(compression=compression)
-        self._file.append(with_header(batch, metadata), options)
+    def append(self, batch: Batch | None, metadata: Header) -> None:
+        """Write a batch, if any, and the metadata: from here on they are safe."""
+        columns = None if batch is None else batch[0]
+        if batch is not None and batch[0].nbytes > payloads.LARGEST_BATCH:
+            self._append_shard(batch, metadata)
+            return
+        payload = None if columns is None else payloads.encode(columns)
+        with writing(self.directory, self.durability) as index:
+            writer = self._current(index, metadata)
+            changed = writer._replace(metadata=json.dumps(metadata))
+            if batch is not None and payload is not None:
+                episodes = n_episodes(batch[0])
+                row = BatchRow(
+                    index.next_id(BatchRow),
+                    writer.id,
+                    writer.steps,
+                    batch[0].num_rows,
+                    episodes,
+                    _schema_id(index, batch[1]),
+                    payload.codec,
+                    payload.raw_size,
+                    len(payload.content),
+                    payload.crc,
+                )
+                index.insert(row, payload.content)
+                changed = _grown(changed, row)
+            if changed != writer:
+                index.replace(writer, changed)
+        if payload is not None:
+            self._rows, self._bytes = self._rows + 1, self._bytes + len(payload.content)
+            if self._rows >= _ROLL_ROWS or self._bytes >= _ROLL_BYTES:
+                self.compact()
 
-    def close(self, merge: Merge | None) -> None:
-        """Close the file, and turn it into Parquet if `merge` is given."""
-        self._file.close()
-        path = self._file.path
-        if path.exists() and path.stat().st_size == 0:
-            path.unlink()
-        elif merge is not None and path.exists():
-            _compact(path, merge)
+    def _append_shard(self, batch: Batch, metadata: Header) -> None:
+        file = write_shard(self.directory, [pa.Table.from_batches([batch[0]])], batch[1])
+        with (
+            _publishing(self.directory, [file]),
+            writing(self.directory, self.durability) as index,
+        ):
+            writer = self._current(index, metadata)
+            row = _add_shard(index, file, writer.id, writer.steps, _schema_id(index, batch[1]))
+            changed = writer._replace(metadata=json.dumps(metadata))
+            index.replace(writer, _grown(changed, row))
+
+    def compact(self) -> None:
+        """Turn the rows of this writer into a shard."""
+        self._rows = self._bytes = 0
+        _compact(self.directory, self._id, self._name)
+
+    def close(self, *, compact: bool) -> None:
+        """Turn the rows into a shard, if `compact`; forget a writer that wrote nothing."""
+        with reading(self.directory) as index:
+            row = index.row(WriterRow, self._id)
+        if row is None or row.name != self._name:
+            return  # overwritten
+        if compact and row.steps:
+            self.compact()
+
+    def _current(self, index: Writing, metadata: Header) -> WriterRow:
+        """The row of this writer; a new one if the log was overwritten."""
+        if index.info().get("log") != self._log:
+            raise damaged(index.path, "it is another index than the one this writer began with")
+        row = index.row(WriterRow, self._id)
+        if row is None or row.name != self._name:
+            self._name = uuid.uuid4().hex
+            row = self._register(index, metadata)
+            self._id, self._rows, self._bytes = row.id, 0, 0
+        return row
+
+    def _register(self, index: Writing, metadata: Header) -> WriterRow:
+        _check_spaces(index, metadata)
+        row = WriterRow(index.next_id(WriterRow), self._name, 0, 0, json.dumps(metadata))
+        index.insert(row)
+        return row
 
 
 def write_log(
-    batch: pa.RecordBatch, metadata: Header, directory: Path, *, overwrite: bool = False
+    batch: Batch,
+    metadata: Header,
+    directory: Path,
+    *,
+    overwrite: bool = False,
+    durability: Durability = "full",
 ) -> None:
     """Write one batch as the only shard of a directory."""
-    old = data_files(directory) if directory.exists() else []
-    if old and not overwrite:
-        raise InvalidInputError(
-            f"`path` must not hold a log already, got {directory} with {len(old)} files. Choose "
-            "another directory, or pass overwrite=True."
-        )
-    if overwrite and (directory / MANIFEST).exists():
-        write_manifest(directory, metadata, replace=True)
-    else:
-        _prepare(directory, metadata)
-    table = pa.Table.from_batches([batch])
-    replaces = sorted({*(file.name for file in old), *recorded(directory)})
-    _write_shard([table], directory / f"{_stem()}.parquet", metadata, replaces)
-    for file in old:
-        file.unlink(missing_ok=True)
+    directory = directory.absolute()
+    spaces = {name: metadata.get(name) for name in SPACES}
+    create(directory, spaces)
+    if not overwrite:
+        _refuse_episodes(directory)
+    file = write_shard(directory, [pa.Table.from_batches([batch[0]])], batch[1])
+    with _publishing(directory, [file]):
+        with writing(directory, durability) as index:
+            if not overwrite and any(row.steps for row in index.rows(WriterRow)):
+                raise _occupied(directory)
+            log = index.info()["log"]
+            old = {name for (name,) in index.connection.execute("SELECT name FROM shards")}
+            index.clear()
+            index.insert(Info(1, json.dumps({"log": log, **spaces})))
+            name, text = uuid.uuid4().hex, json.dumps(metadata)
+            index.insert(WriterRow(1, name, file.steps, file.episodes, text))
+            _add_shard(index, file, 1, 0, _schema_id(index, batch[1]))
+        remove_shards(directory, old)
 
 
-def compact_directory(directory: Path, merge: Merge) -> int:
-    """Turn the files of finished or killed writers into Parquet; return how many there were.
+def has_episodes(directory: Path) -> bool:
+    """Whether a directory holds episodes, or the remains of a log."""
+    if not (directory / INDEX).exists():
+        messages.refuse_leftovers(directory, directory / INDEX)
+        return False
+    try:
+        with reading(directory) as index:
+            return any(row.steps for row in index.rows(WriterRow))
+    except EmptyLogError:
+        return False
 
-    Files that a living process is still writing are left alone. Shards that are not in the record
-    of finished ones, as of earlier versions, are added to it.
+
+def compact_directory(directory: Path) -> int:
+    """Turn all rows of the index into shards; return the number of writers that had any.
+
+    Writers may go on writing. What killed processes have left behind is removed.
     """
-    read_manifest(directory)
-    live = [file for file in live_files(directory) if file.suffix == ".segments"]
-    finished = [file for file in live if is_abandoned(file)]
-    for file in finished:
-        _compact(file, merge)
-    for file in set(data_files(directory)) - set(live_files(directory)):
-        file.unlink(missing_ok=True)  # replaced, and left over by a crash
-    known = recorded(directory)
-    for file in live_files(directory):
-        if file.suffix == ".parquet" and file.name not in known:
-            shard = open_parquet(file)
-            episodes = _n_episodes(shard.read(columns=["done"]))
-            record(file, Entry(shard.metadata.num_rows, episodes))
-    return len(finished)
+    directory = directory.absolute()
+    with reading(directory) as index:
+        rows = Rows.read(index)
+    writers = [w for w in rows.writers if any(row.writer == w.id for row in rows.batches)]
+    for writer in writers:
+        _compact(directory, writer.id, writer.name)
+    with writing(directory) as index:
+        remove_leftovers(directory, {row.name for row in index.rows(ShardRow)})
+    return len(writers)
 
 
-def _compact(file: Path, merge: Merge) -> None:
-    """Replace a file of segments by Parquet, in its place in the order of files."""
-    segments, schemas = list_segments(file)
-    if segments:
-        metadata = merge([header_of(schema, file)["metadata"] for schema in schemas])
-        tables = (read_segment(file, segment) for segment in segments)
-        _write_shard(tables, file.with_suffix(".parquet"), metadata, replaces=[file.name])
-    file.unlink(missing_ok=True)
+def n_episodes(batch: pa.RecordBatch) -> int:
+    """Number of episodes in a batch."""
+    return int(np.count_nonzero(batch.column("done").to_numpy()))
 
 
-def _stem() -> str:
-    return f"part-{time.time_ns():020d}-{uuid.uuid4().hex[:12]}"
+def _compact(directory: Path, writer_id: int, name: str) -> None:
+    """Replace the rows of a writer by shards."""
+    with reading(directory) as index:
+        writer = index.row(WriterRow, writer_id)
+        rows = index.rows(BatchRow, "writer = ?", (writer_id,))
+        schemas = {row.id: parse_schema(row, index.path) for row in index.rows(SchemaRow)}
+    if writer is None or writer.name != name:
+        return
+    runs = _runs(rows)
+    files: list[ShardFile] = []
+    with _publishing(directory, files):
+        for run in runs:
+            steps, schema = sum(row.steps for row in run), schemas[run[0].schema]
+            source = Source(Location(directory), writer, 0, steps, 0, schema, batches=tuple(run))
+            files.append(write_shard(directory, source.tables(), schema))
+        with writing(directory) as index:
+            there = {row.id: row for row in index.rows(BatchRow, "writer = ?", (writer_id,))}
+            if any(there.get(row.id) != row for row in rows):
+                raise _Beaten
+            for run, file in zip(runs, files, strict=True):
+                for row in run:
+                    index.delete(row)
+                _add_shard(index, file, writer_id, run[0].first_step, run[0].schema)
 
 
-def _write_shard(
-    tables: Iterable[pa.Table], path: Path, metadata: Header, replaces: Sequence[str]
-) -> None:
-    """Write a shard atomically, then record it.
-
-    Rows go to disk in groups of bounded size, so that neither writing nor reading a part needs the
-    whole in memory.
-    """
-    tables = iter(tables)
-    first = next(tables)
-    schema = with_header(first.schema, metadata, replaces)
-    pending: list[pa.Table] = []
-    n_steps = n_episodes = 0
-    with (
-        replacing(path, durable=True) as temporary,
-        pq.ParquetWriter(temporary, schema, **_PARQUET) as writer,
-    ):
-        for table in chain([first], tables):
-            n_steps += table.num_rows
-            n_episodes += _n_episodes(table)
-            pending.append(table.replace_schema_metadata(None))
-            if sum(part.nbytes for part in pending) >= _GROUP_BYTES:
-                _write_groups(writer, pending)
-                pending = []
-        if pending:
-            _write_groups(writer, pending)
-    record(path, Entry(n_steps, n_episodes))
+def _runs(rows: Sequence[BatchRow]) -> list[list[BatchRow]]:
+    """Rows that can share a shard: consecutive, with the same columns."""
+    runs: list[list[BatchRow]] = []
+    for row in sorted(rows, key=lambda row: row.first_step):
+        last = runs[-1][-1] if runs else None
+        if last and (last.schema, last.first_step + last.steps) == (row.schema, row.first_step):
+            runs[-1].append(row)
+        else:
+            runs.append([row])
+    return runs
 
 
-def _write_groups(writer: pq.ParquetWriter, tables: list[pa.Table]) -> None:
-    joined = pa.concat_tables(tables).cast(writer.schema)
-    per_step = joined.nbytes // joined.num_rows + 1
-    writer.write_table(joined, max(1, min(_GROUP_STEPS, _GROUP_BYTES // per_step)))
+class _Beaten(Exception):  # noqa: N818
+    """Another process has compacted or overwritten the same rows first."""
 
 
-def _n_episodes(table: pa.Table) -> int:
-    return int(np.count_nonzero(table.column("done").to_numpy()))
+@contextmanager
+def _publishing(directory: Path, files: Sequence[ShardFile]) -> Iterator[None]:
+    """Remove files that did not make it into the index."""
+    try:
+        yield
+    except BaseException as error:
+        for file in files:
+            file.temporary.unlink(missing_ok=True)
+        with suppress(StorageError):
+            with reading(directory) as index:
+                listed = {row.name for row in index.rows(ShardRow)}
+            remove_shards(directory, {file.name for file in files} - listed)
+        if not isinstance(error, _Beaten):
+            raise
 
 
-def _prepare(directory: Path, metadata: Header) -> None:
-    """Make the directory and its manifest, or check that the one there fits."""
-    directory.mkdir(parents=True, exist_ok=True)
-    if not (directory / MANIFEST).exists():
-        write_manifest(directory, metadata, replace=False)
-    there = read_manifest(directory)
+def _add_shard(
+    index: Writing, file: ShardFile, writer: int, first_step: int, schema: int
+) -> ShardRow:
+    key = index.next_id(ShardRow)
+    row = ShardRow(
+        key,
+        writer,
+        first_step,
+        file.steps,
+        file.episodes,
+        schema,
+        file.name,
+        file.size,
+        file.blocks,
+    )
+    file.publish()
+    index.insert(row)
+    return row
+
+
+def _grown(writer: WriterRow, row: BatchRow | ShardRow) -> WriterRow:
+    return writer._replace(steps=writer.steps + row.steps, episodes=writer.episodes + row.episodes)
+
+
+def _schema_id(index: Writing, schema: Schema) -> int:
+    text = schema_to_json(schema)
+    for row in index.rows(SchemaRow):
+        if row.columns == text:
+            return row.id
+    row = SchemaRow(index.next_id(SchemaRow), text)
+    index.insert(row)
+    return row.id
+
+
+def _check_spaces(index: Writing, metadata: Header) -> None:
+    """Refuse another environment; the first writer that knows the spaces sets them."""
+    info = index.info()
     for name in SPACES:
-        ours, theirs = metadata[name], there.get(name)
-        if ours is not None and theirs is not None and ours != theirs:
+        ours, theirs = metadata.get(name), info.get(name)
+        if ours is not None and theirs is not None and json.loads(json.dumps(ours)) != theirs:
             raise InvalidInputError(
-                f"`path` must hold logs of the same environment, got {directory} with the {name} "
-                f"{theirs}, not {ours}. Choose another directory."
+                f"`path` must hold logs of the same environment, got {index.path.parent} with the "
+                f"{name} {theirs}, not {ours}. Choose another directory."
             )
+        info[name] = theirs if ours is None else ours
+    new = Info(1, json.dumps(info))
+    if new.value != index.rows(Info)[0].value:
+        index.replace(index.rows(Info)[0], new)
+
+
+def _refuse_episodes(directory: Path) -> None:
+    if has_episodes(directory):
+        raise _occupied(directory)
+
+
+def _occupied(directory: Path) -> InvalidInputError:
+    return InvalidInputError(
+        f"`path` must not hold a log already, got {directory}. Choose another directory, or pass "
+        "overwrite=True."
+    )

@@ -5,14 +5,15 @@ import pytest
 import scipy.stats
 
 import ove_sb3 as ove
-from benchmarks.problems import chain, recommender
 from ove_sb3.core.estimators import estimator_names, find_estimator
 from ove_sb3.core.estimators.smooth import SmoothStatistic
 from ove_sb3.core.methods import _resample
 from ove_sb3.core.methods._resample import resampled_sums
 from ove_sb3.core.methods.bootstrap import VARIANTS
+from tests.problems.bandits import recommender
+from tests.problems.chain import chain
+from tests.problems.fixed_logs import PROBLEMS
 
-from .golden_problems import PROBLEMS
 from .test_golden import statistics
 
 

@@ -74,28 +74,3 @@ def test_killed_writers(tmp_path: Path, flush_every: int, close: int) -> None:
     assert sum(acknowledged.values()) > 20
     compact(tmp_path)
     check_log(tmp_path, acknowledged)
-    assert not list(tmp_path.glob("*.segments"))
-
-
-def test_every_cut_of_a_file_is_readable(tmp_path: Path) -> None:
-    """A file cut at any byte holds the segments before the cut, and is never an error."""
-    acknowledged = kill(start(tmp_path / "log", 0, 3, 0), 5, 0.0)
-    assert acknowledged >= 15
-    (file,) = (tmp_path / "log").glob("*.segments")
-    whole = file.read_bytes()
-    manifest = (tmp_path / "log" / "manifest.json").read_text()
-    copy = tmp_path / "copy"
-    copy.mkdir()
-    (copy / "manifest.json").write_text(manifest)
-    previous = 0
-    for cut in np.linspace(1, len(whole), 60).astype(int):
-        (copy / "part-0.segments").write_bytes(whole[:cut])
-        try:
-            n = len(Trajectories.load(copy))
-        except OSError as error:
-            assert "at least one complete episode" in str(error)  # noqa: PT017
-            n = 0
-        assert n % 3 == 0
-        assert n >= previous
-        previous = n
-    assert previous >= acknowledged

@@ -2,13 +2,142 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Callable
+from dataclasses import Field, fields, replace
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
 import ove_sb3 as ove
+from ove_sb3.data.metadata import describe_space
+from ove_sb3.data.trajectories import _ARRAYS
+from tests.policies.toys import toys
 
-from .test_storage import some
+from .test_storage import FIELDS, some
+
+SPACE = {"type": "Discrete", "n": 3, "start": 1}
+VALUES: dict[str, Any] = {
+    "horizon": 50,
+    "observation_space": SPACE,
+    "action_space": SPACE,
+    "versions": {"numpy": "2.0"},
+    "adaptive": True,
+    "reward_range": (-2.0, 7.5),
+    "unfinished": {"a": (1, 10), "b": (0, 4)},
+}
+BY_TYPE: dict[str, Any] = {
+    "bool": True,
+    "str | None": "a name",
+    "int | None": 7,
+    "float | None": 7.5,
+    "tuple[str, ...]": ("a", "b"),
+    "Mapping[str, int]": {"a": 3},
+}
+
+
+@pytest.fixture(scope="module")
+def log() -> ove.Trajectories:
+    """Log with spaces, final observations and overlaps."""
+    logged = ove.collect(ove.UniformPolicy(toys().action_space), toys(early=0.2), 4, seed=0)
+    metadata = replace(logged.metadata, env_id=None)
+    return replace(logged, metadata=metadata, overlaps=np.array([0, 1, 0, 2]))
+
+
+def value_of(field: Field[Any]) -> Any:
+    """Value of a field that is not its default."""
+    if field.name in VALUES:
+        return VALUES[field.name]
+    assert field.type in BY_TYPE, f"give {field.name} a value in this test"
+    return BY_TYPE[field.type]
+
+
+def through_disk(data: ove.Trajectories, path: Path) -> ove.Metadata:
+    data.save(path / "log")
+    return ove.Trajectories.load(path / "log").metadata
+
+
+def through_stream(data: ove.Trajectories, path: Path) -> ove.Metadata:
+    data.save(path / "log")
+    (chunk,) = ove.open_log(path / "log").chunks()
+    return chunk.metadata
+
+
+def through_writer(data: ove.Trajectories, path: Path) -> ove.Metadata:
+    writer = ove.EpisodeWriter(path / "log", data.metadata, flush_every=1)
+    for episode in data:
+        writer.add(episode)
+    writer.close()
+    return ove.Trajectories.load(path / "log").metadata
+
+
+def through_minari(data: ove.Trajectories, path: Path) -> ove.Metadata:
+    del path
+    return ove.from_minari(ove.to_minari(data, "test/toy-v0")).metadata
+
+
+def through_pandas(data: ove.Trajectories, path: Path) -> ove.Metadata:
+    import pandas as pd
+
+    data.to_pandas().to_parquet(path / "steps.parquet")
+    return ove.Metadata.from_stored(pd.read_parquet(path / "steps.parquet").attrs["metadata"])
+
+
+def through_table(data: ove.Trajectories, path: Path) -> ove.Metadata:
+    import pandas as pd
+
+    replace(data, overlaps=None).to_table().to_parquet(path / "table.parquet")
+    table = pd.read_parquet(path / "table.parquet")
+    return ove.Trajectories.from_table(table, action="action").metadata
+
+
+def through_concat(data: ove.Trajectories, path: Path) -> ove.Metadata:
+    del path
+    return ove.Trajectories.concat([data[:1], data[1:]]).metadata
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning:minari")
+@pytest.mark.parametrize("field", fields(ove.Metadata), ids=lambda field: field.name)
+@pytest.mark.parametrize(
+    "there_and_back",
+    [
+        through_disk,
+        through_stream,
+        through_writer,
+        through_minari,
+        through_pandas,
+        through_table,
+        through_concat,
+    ],
+)
+def test_every_entry_survives(
+    field: Field[Any],
+    there_and_back: Callable[[ove.Trajectories, Path], ove.Metadata],
+    log: ove.Trajectories,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path))
+    value = value_of(field)
+    changes = {field.name: value}
+    if there_and_back is through_minari and field.name.endswith("_space"):
+        value = changes[field.name] = describe_space(getattr(toys(), field.name))
+    metadata = replace(log.metadata, **changes)
+    back = there_and_back(replace(log, metadata=metadata), tmp_path)
+    assert getattr(back, field.name) == value
+    assert back == metadata
+
+
+def test_every_entry_can_be_json() -> None:
+    metadata = ove.Metadata(**{field.name: value_of(field) for field in fields(ove.Metadata)})
+    assert ove.Metadata.from_dict(json.loads(json.dumps(metadata.to_dict()))) == metadata
+
+
+def test_no_array_is_forgotten() -> None:
+    names = {field.name for field in fields(ove.Trajectories)} - {"metadata"}
+    assert set(_ARRAYS) == set(FIELDS) == names
 
 
 @pytest.mark.parametrize("read", [ove.Trajectories.load, ove.open_log])

@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import minari
 import numpy as np
 import pytest
 
@@ -36,6 +37,8 @@ def test_minari(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     if kind == "vector":
         model = make_model("MaskablePPO-discrete")
     data = ove.collect(model, toys(2, observations=kind, early=0.2), 6, seed=0)
+    if kind == "dict":
+        data = replace(data, columns={"a/b": data.rewards + 1, "c": np.zeros((data.n_steps, 2))})
     dataset = ove.to_minari(data, "test/toy-v0")
     assert dataset.total_steps == data.n_steps
     back = ove.from_minari("test/toy-v0")
@@ -63,13 +66,28 @@ def test_minari_keeps_that_the_behavior_learned(
     ove.to_minari(learned, "test/toy-v0")
     back = ove.from_minari("test/toy-v0")
     assert back.metadata.adaptive
-    assert back.overlaps is not None
-    assert back.overlaps.tolist() == (overlaps or [0] * 6)
+    assert (None if back.overlaps is None else back.overlaps.tolist()) == overlaps
+    with pytest.raises(ove.InvalidInputError, match="order of logging, because the behavior"):
+        ove.from_minari(minari.split_dataset(minari.load_dataset("test/toy-v0"), [6], seed=0)[0])
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning:minari")
+def test_combined_datasets_have_lost_their_metadata(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path))
+    policy = ove.UniformPolicy(toys().action_space)
+    for k in (1, 2):
+        ove.to_minari(ove.collect(policy, toys(early=0.2), 3, seed=k), f"test/part{k}-v0")
+    parts = [minari.load_dataset(f"test/part{k}-v0") for k in (1, 2)]
+    combined = minari.combine_datasets(parts, "test/both-v0")
+    with pytest.raises(ove.InvalidInputError, match="Minari drops them when it combines datasets"):
+        ove.from_minari(combined)
+    assert len(ove.Trajectories.concat([ove.from_minari(part) for part in parts])) == 6
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning:minari")
 def test_minari_without_probabilities(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    import minari
     from minari.data_collector import EpisodeBuffer
 
     monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path))

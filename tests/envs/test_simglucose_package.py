@@ -63,17 +63,6 @@ def test_error_without_simglucose_contains_the_install_command(backend: str) -> 
         DiabetesEnv(backend=backend)
 
 
-def test_reference_backend_requires_pandas(monkeypatch: pytest.MonkeyPatch) -> None:
-    find = importlib.util.find_spec
-    monkeypatch.setattr(
-        importlib.util, "find_spec", lambda name: None if name == "pandas" else find(name)
-    )
-    package.load_simulator.cache_clear()
-    with pytest.raises(gym.error.DependencyNotInstalled, match="pip install pandas"):
-        DiabetesEnv(backend="simglucose")
-    DiabetesEnv(backend="fast")
-
-
 def test_error_for_an_unknown_name_lists_the_known_ones() -> None:
     for kind, known in (("patient", "child#010"), ("sensor", "Dexcom"), ("pump", "Insulet")):
         with pytest.raises(ValueError, match=f"`{kind}` must be one of .*{known}.*got 'nobody'"):

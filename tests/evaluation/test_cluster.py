@@ -20,8 +20,8 @@ from ove_sb3.data.log import MemoryLog
 from ove_sb3.evaluation.reduction import reduce_log
 from ove_sb3.experiments.runner import run_study
 from tests.experiments.small import BANDIT, SIZES
+from tests.problems.corridor import GAMMA, HORIZON, choices, make_model, simulate
 
-from .corridor import GAMMA, HORIZON, choices, make_model, simulate
 from .same import same_result, same_statistics
 from .test_scaling import BLOCK, as_policy_candidate
 from .workers import Deadly, Traveler, lines
@@ -142,7 +142,7 @@ def test_a_damaged_or_missing_shard_is_named(folder: Path, candidate: PPO, addre
     raw = bytearray(shard.read_bytes())
     raw[len(raw) // 2] ^= 0xFF
     shard.write_bytes(raw)
-    with pytest.raises(ove.StorageError, match=f"{shard.name}.*intact"):
+    with pytest.raises(ove.StorageError, match=f"{shard.name}.*as it was written"):
         ove.evaluate(log, candidate, gamma=GAMMA, scheduler=address)
     shard.unlink()
     with pytest.raises(ove.StorageError, match=f"{shard.name}.*must be there"):

@@ -15,8 +15,7 @@ from scipy.stats import binomtest
 from stable_baselines3 import PPO
 
 import ove_sb3 as ove
-
-from .corridor import GAMMA, choices, exact_moments, make_model, simulate
+from tests.problems.corridor import GAMMA, choices, exact_moments, make_model, simulate
 
 
 @pytest.fixture(scope="module")
@@ -61,6 +60,41 @@ def bandit(
         metadata={"horizon": 1, "reward_range": (0.0, 1.0)},
     )
     return data, {f"p{p}": np.log(np.where(actions == 1, p, 1 - p)) for p in probabilities}
+
+
+def test_candidates_that_the_log_says_nothing_about_are_not_ranked() -> None:
+    """Point estimates at an effective sample size of 3 once named a winner."""
+    rng = np.random.default_rng(1)
+    n, horizon = 400, 8
+    actions = rng.integers(2, size=n * horizon)
+    data = ove.Trajectories.from_arrays(
+        observations=np.zeros((actions.size, 1)),
+        actions=actions,
+        log_probs=np.full(actions.size, np.log(0.5)),
+        rewards=rng.random(actions.size),
+        lengths=np.full(n, horizon),
+        metadata={"horizon": horizon, "reward_range": (0.0, 1.0)},
+    )
+    with np.errstate(divide="ignore"):
+        candidates = {f"always {a}": np.log((actions == a).astype(float)) for a in (0, 1)}
+    for names in (list(candidates), list(candidates)[::-1]):
+        for rank_by in ("variance", "mean"):
+            given = {name: candidates[name] for name in names}
+            comparison = ove.compare(data, given, gamma=1.0, rank_by=rank_by)
+            assert all(
+                1 < e.diagnostics.effective_sample_size < 8 for e in comparison.evaluations.values()
+            )
+            assert list(comparison.evaluations) == names
+            assert comparison.ranking == []
+            assert comparison.to_dict()["ranking"] == []
+            assert comparison.best is None
+            assert comparison.proven == []
+            assert "none is ranked" in str(comparison)
+    near = np.full(actions.size, np.log(0.5))
+    mixed = ove.compare(data, {**candidates, "uniform": near}, gamma=1.0)
+    assert mixed.ranking == ["uniform"]
+    assert list(mixed.evaluations) == ["uniform", *candidates]
+    assert mixed.best is None
 
 
 def test_what_is_proven() -> None:
@@ -177,7 +211,7 @@ def test_text_and_dict(data: ove.Trajectories, models: dict[str, PPO]) -> None:
     assert len({len(line) for line in lines[2:7]}) == 1, "aligned"
     assert "all intervals in this table hold together with 95%" in str(comparison)
     plain = json.loads(json.dumps(comparison.to_dict(), allow_nan=False))
-    assert plain["ranking"] == list(comparison.evaluations)
+    assert plain["ranking"] == comparison.ranking == list(comparison.evaluations)[:2]
     assert plain["rank_by"] == "variance"
     assert plain["delta"] == 0.05
     variance = plain["evaluations"]["new"]["quantities"]["variance"]["estimate"]
@@ -193,7 +227,7 @@ def test_saved_models_with_their_classes(
     named = ove.compare(data, mixed, gamma=GAMMA, model_class={"new": PPO})
     assert one.to_dict() == named.to_dict()
     with pytest.raises(ove.InvalidInputError, match=r"`candidates\['new'\]` is a path, got None"):
-        ove.compare(data, mixed, gamma=GAMMA, model_class={"other": PPO})
+        ove.compare(data, mixed, gamma=GAMMA, model_class={})
 
 
 def test_bad_input(data: ove.Trajectories, models: dict[str, PPO]) -> None:

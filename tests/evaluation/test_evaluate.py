@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from dataclasses import FrozenInstanceError, replace
 from pathlib import Path
 from typing import Any
@@ -17,8 +18,7 @@ from stable_baselines3 import PPO
 
 import ove_sb3 as ove
 from ove_sb3.data.metadata import Metadata
-
-from .corridor import (
+from tests.problems.corridor import (
     GAMMA,
     HORIZON,
     REWARD_RANGE,
@@ -382,10 +382,21 @@ def test_text_dict_and_frozen(result: ove.Evaluation) -> None:
         result.mean = 0.0  # type: ignore[misc]
 
 
-def test_progress_is_shown_only_if_asked_for(
-    data: ove.Trajectories, candidate: PPO, capsys: pytest.CaptureFixture[str]
+def test_progress_is_shown_where_someone_is_watching(
+    data: ove.Trajectories,
+    candidate: PPO,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     ove.evaluate(data, candidate, gamma=GAMMA)
     assert capsys.readouterr() == ("", "")
     ove.evaluate(data, candidate, gamma=GAMMA, progress=True)
     assert "100%" in capsys.readouterr().err
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
+    monkeypatch.setattr("ove_sb3._progress._DELAY", 0.0)
+    ove.evaluate(data, candidate, gamma=GAMMA)
+    assert "100%" in capsys.readouterr().err
+    ove.evaluate(data, candidate, gamma=GAMMA, progress=False)
+    assert capsys.readouterr() == ("", "")
+    with pytest.raises(ove.InvalidInputError, match="`progress` must be True, False or None"):
+        ove.evaluate(data, candidate, gamma=GAMMA, progress="yes")  # type: ignore[arg-type]

@@ -13,12 +13,12 @@ from gymnasium import spaces
 from stable_baselines3 import PPO
 
 import ove_sb3 as ove
-from ove_sb3.core.truncation import CAPS, column_names
+from ove_sb3.core.truncation import CAPS, column_names, truncated_columns
 from ove_sb3.policies.dispatch import as_policy
 from ove_sb3.policies.known_behavior import score_known_behavior
 from ove_sb3.policies.ratio_bounds import ratio_bound
+from tests.problems.corridor import GAMMA, choices, exact_moments, make_env, make_model
 
-from .corridor import GAMMA, choices, exact_moments, make_env, make_model
 from .same import same_result
 
 BOX = spaces.Box(-1.0, 1.0, (2,), np.float32)
@@ -83,7 +83,7 @@ def test_draws_of_the_candidate_have_a_mean_of_one(box_data: ove.Trajectories) -
         policies = as_policy(gaussian(3, log_std)), as_policy(gaussian(0))
         scores = score_known_behavior(*policies, box_data)
         assert not scores.actions.exact
-        columns = ove.core.truncation.truncated_columns(scores.actions, box_data.lengths)
+        columns = truncated_columns(scores.actions, box_data.lengths)
         for cap in CAPS:
             M = sum(columns[name] for name in column_names(cap))
             assert M.max() <= cap * (1 + 1e-12)

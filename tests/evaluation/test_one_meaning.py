@@ -15,8 +15,7 @@ import torch
 from stable_baselines3 import PPO
 
 import ove_sb3 as ove
-
-from .corridor import GAMMA, REWARD_RANGE, make_env
+from tests.problems.corridor import GAMMA, REWARD_RANGE, make_env
 
 Answer = dict[str, Any] | tuple[type[Exception], str]
 

@@ -16,7 +16,7 @@ from gymnasium import spaces
 from numpy.typing import NDArray
 from scipy import stats
 
-from ove_sb3.policies.box import BoxBounds, SquashedNormal
+from ove_sb3.policies.bounds import BoxBounds
 from ove_sb3.policies.distribution import ActionDistribution, Mixture
 
 FloatArray = NDArray[np.float64]
@@ -105,42 +105,29 @@ def _pit_of_box(
     x = np.reshape(actions, (len(distribution), -1)).astype(np.float64)
     at_low, at_high = x <= box.low_edge, x >= box.high_edge
     below, above = _tails(distribution, np.clip(x, box.low_edge, box.high_edge))
-    mass = below + above - 1.0  # of the action itself: that of its rounding cell, or none
-    assert (mass > -1e-12).all()
+    np.testing.assert_allclose(below + above, 1.0, rtol=0, atol=1e-12)
     _check_density(distribution, box, x)
-    tie = rng.random(x.shape)
-    inside = below - tie * np.maximum(mass, 0.0)
-    return np.where(at_low, tie * below, np.where(at_high, 1.0 - tie * above, inside))
+    tie, (low, high) = rng.random(x.shape), _atoms(distribution, x.shape)
+    return np.where(at_low, tie * low, np.where(at_high, 1.0 - tie * high, below))
 
 
 def _check_density(distribution: ActionDistribution, box: BoxBounds, x: FloatArray) -> None:
     """`log_prob` is the slope of the tails inside, and the tails themselves at the bounds."""
-    # The tails of a squashed Gaussian are steps as wide as the spacing of single precision, 1e-7.
-    relative_step, tolerance = (1e-4, 1e-2) if _is_squashed(distribution) else (1e-7, 1e-4)
-    width = box.high - box.low
-    step = relative_step * width
-    margin = np.sqrt(relative_step) * width
-    inner = np.clip(x, box.low + margin, box.high - margin)
+    step = 1e-7 * (box.high - box.low)
+    inner = np.clip(x, box.low + 1e4 * step, box.high - 1e4 * step)
     (below, above), (before, _), (after, _) = (
         _tails(distribution, inner + k * step) for k in (0, -1, 1)
     )
     at_low, at_high = x <= box.low_edge, x >= box.high_edge
     inside = (x == inner) & (np.minimum(below, above) > 1e-3)  # where rounding does no harm
-    atoms = _tails(distribution, box.low_edge)[0], _tails(distribution, box.high_edge)[1]
+    atoms = _atoms(distribution, x.shape)
     density = np.where(
         at_low, atoms[0], np.where(at_high, atoms[1], (after - before) / (2.0 * step))
     )
     checked = (inside | at_low | at_high).all(axis=1)
     assert checked.any()
     expected = density[checked].prod(axis=1)
-    actual = np.exp(distribution.log_prob(x)[checked])
-    np.testing.assert_allclose(actual, expected, rtol=tolerance)
-
-
-def _is_squashed(distribution: ActionDistribution) -> bool:
-    if isinstance(distribution, Mixture):
-        return any(_is_squashed(component) for component in distribution.components)
-    return isinstance(distribution, SquashedNormal)
+    np.testing.assert_allclose(np.exp(distribution.log_prob(x)[checked]), expected, rtol=1e-4)
 
 
 def _tails(distribution: Any, x: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -150,8 +137,19 @@ def _tails(distribution: Any, x: FloatArray) -> tuple[FloatArray, FloatArray]:
         tails = np.array([_tails(component, x) for component in distribution.components])
         return (weights * tails[:, 0]).sum(axis=0), (weights * tails[:, 1]).sum(axis=0)
     shape = (len(distribution), x.shape[-1])
-    below, above = np.exp(distribution._log_below(x)), np.exp(distribution._log_above(x))
+    with np.errstate(divide="ignore"):  # of a squashed Gaussian beyond its bounds
+        below, above = np.exp(distribution._log_below(x)), np.exp(distribution._log_above(x))
     return np.broadcast_to(below, shape), np.broadcast_to(above, shape)
+
+
+def _atoms(distribution: Any, shape: tuple[int, ...]) -> FloatArray:
+    """Mass of the lower and upper bound in every dimension, (2, n, d)."""
+    if isinstance(distribution, Mixture):
+        weights = np.exp(distribution.log_weights).T[:, None, :, None]
+        parts = [_atoms(component, shape) for component in distribution.components]
+        mixed: FloatArray = (weights * np.array(parts)).sum(axis=0)
+        return mixed
+    return np.exp([np.broadcast_to(atom, shape) for atom in distribution._log_atoms()])
 
 
 def all_actions(space: spaces.Space[Any]) -> NDArray[np.int64]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import builtins
 import io
 import itertools
 from typing import Any
@@ -125,16 +124,3 @@ def test_into_given_axes(result: ove.Evaluation) -> None:
     assert result.plot(axes) is figure
     assert axes.get_title() == "Distribution of the return"
     assert not other.has_data()
-
-
-def test_without_matplotlib(result: ove.Evaluation, monkeypatch: pytest.MonkeyPatch) -> None:
-    original = builtins.__import__
-
-    def without(name: str, *args: Any, **kwargs: Any) -> Any:
-        if name.startswith("matplotlib"):
-            raise ImportError(name)
-        return original(name, *args, **kwargs)
-
-    monkeypatch.setattr(builtins, "__import__", without)
-    with pytest.raises(ove.InvalidInputError, match=r"pip install 'ove-sb3\[plot\]'"):
-        result.plot()

@@ -41,6 +41,7 @@ _EPOCH_GROWTH = 1.25
 _AIM = 1.25  # target of p where only its last value counts
 _ENOUGH = 1.1  # p from which on nothing more is bet there
 _LEAST_LEFT = 0.05  # of the observations, for the size of such bets
+_NO_GAINS, _NO_RANKS = np.empty(0), np.empty(0, np.int64)
 
 
 @dataclass(frozen=True)
@@ -96,6 +97,11 @@ class BetTarget:
         Predicted mean square of x, from the past. Any value is valid.
     max_excess : ndarray, (n_epochs,)
         Largest plausible mean of x above its lower bound; bets shrink for hypotheses beyond it.
+    gains : ndarray, (n,), or None
+        Non-negative amounts that x gains at the first ``ranks[i]`` grid points, so that every grid
+        point tests a variable of its own, such as the indicator of a threshold.
+    ranks : ndarray of int64, (n,), or None
+        Number of grid points at which each observation has its gain.
     """
 
     columns: FloatArray
@@ -104,6 +110,8 @@ class BetTarget:
     lower_bounds: FloatArray
     second_moments: FloatArray
     max_excess: FloatArray
+    gains: FloatArray | None = None
+    ranks: IntArray | None = None
 
 
 def last_rejected(target: BetTarget, schedule: Schedule, grid: FloatArray, level: float) -> int:
@@ -137,6 +145,8 @@ def _arguments(
         schedule.epoch_of_block,
         np.ascontiguousarray(grid),
         level,
+        _NO_GAINS if target.gains is None else target.gains,
+        _NO_RANKS if target.ranks is None else target.ranks,
     )
 
 
@@ -159,6 +169,23 @@ def _multiply(
 
 
 @numba.njit(cache=True, nogil=True, fastmath={"nsz", "contract"})
+def _multiply_ranked(
+    values: FloatArray,
+    gains: FloatArray,
+    ranks: IntArray,
+    first: int,
+    capital: FloatArray,
+    slope: FloatArray,
+    offset: FloatArray,
+) -> None:
+    """Multiply the capital of the lanes from grid point `first` on, with gains up to their rank."""
+    for i in range(values.shape[0]):
+        x, gain, rank = values[i], gains[i], ranks[i] - first
+        for j in range(_LANES):
+            capital[j] = capital[j] * (offset[j] + slope[j] * (x + (gain if j < rank else 0.0)))
+
+
+@numba.njit(cache=True, nogil=True, fastmath={"nsz", "contract"})
 def _last_rejected(
     columns: FloatArray,
     coefficients: FloatArray,
@@ -170,6 +197,8 @@ def _last_rejected(
     epoch_of_block: IntArray,
     grid: FloatArray,
     level: float,
+    gains: FloatArray,
+    ranks: IntArray,
 ) -> int:
     n = columns.shape[1]
     capital = np.empty(_LANES)  # p of every lane
@@ -211,7 +240,14 @@ def _last_rejected(
             for i in range(x.shape[0]):
                 x[i] = max(x[i], lower_bound)  # only rounding can be below the lower bound
             for i in range(0, end - begin, _RUN):
-                _multiply(x[i : min(i + _RUN, end - begin)], capital, slope, offset)
+                stop = min(i + _RUN, end - begin)
+                if gains.shape[0]:
+                    run = slice(begin + i, begin + stop)
+                    _multiply_ranked(
+                        x[i:stop], gains[run], ranks[run], first, capital, slope, offset
+                    )
+                else:
+                    _multiply(x[i:stop], capital, slope, offset)
                 for j in range(_LANES):
                     best[j] = max(best[j], capital[j])
             settled = True
@@ -237,6 +273,8 @@ def _last_capitals(
     epoch_of_block: IntArray,
     grid: FloatArray,
     level: float,
+    gains: FloatArray,
+    ranks: IntArray,
     bet_block: IntArray,
 ) -> FloatArray:
     """Observations may overlap: each is bet on with the bet sizes fixed when it began."""
@@ -267,8 +305,10 @@ def _last_capitals(
             for c in range(columns.shape[0]):
                 x += coefficients[epoch, c] * columns[c, i]
             x = max(x, lower_bounds[epoch])  # only rounding can be below the lower bound
+            gain, rank = (gains[i], ranks[i]) if gains.shape[0] else (0.0, 0)
             for j in range(n_points):
-                capital[j] *= 1.0 + bets[source, j] * (x - grid[j])
+                gained = x + (gain if j < rank else 0.0)
+                capital[j] *= 1.0 + bets[source, j] * (gained - grid[j])
     return np.where(certain, 1.0, capital)
 
 

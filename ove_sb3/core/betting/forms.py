@@ -41,31 +41,22 @@ class TruncatedForm:
     """Full-trajectory importance sampling with truncated weights of a known behavior.
 
     Its columns (4, n) are computed when they are asked for: there is a form for every cap, and few
-    of them are bet on.
+    of them are bet on. `values` are in the order in which they are bet on, relative to the
+    reference, like their limits.
     """
 
     sample: Sample
-    reference: float
-    sign: float
+    values: FloatArray
+    low: float
+    high: float
     max_weight: float
 
     @property
-    def low(self) -> float:
-        """Smallest return, relative to the reference."""
-        return min(self.sign * (end - self.reference) for end in self.sample.limits.return_range)
-
-    @property
-    def high(self) -> float:
-        """Largest return, relative to the reference."""
-        return max(self.sign * (end - self.reference) for end in self.sample.limits.return_range)
-
-    @property
     def columns(self) -> FloatArray:
-        """Columns w' (G - m0)^2, w' (G - m0), w' and k, (4, n)."""
-        stats, order = self.sample.stats, self.sample.order
+        """Columns w' v^2, w' v, w' and k of the values v, (4, n)."""
+        stats, order, v = self.sample.stats, self.sample.order, self.values
         w, k = (stats[name][order] for name in column_names(self.max_weight))
-        G = self.sign * (stats.returns[order] - self.reference)
-        return np.stack([w * G * G, w * G, w, k])
+        return np.stack([w * v * v, w * v, w, k])
 
 
 AnyForm = Form | TruncatedForm
@@ -90,13 +81,24 @@ def whole_form(sample: Sample, reference: float) -> Form:
     return Form(columns, low - reference, high - reference, sample.limits.max_weight)
 
 
-def truncated_forms(sample: Sample, reference: float, sign: float = 1.0) -> list[TruncatedForm]:
-    """Forms with truncated weights, for caps that could be of use; none if they are not known."""
+def truncated_forms(
+    sample: Sample, values: FloatArray, low: float, high: float
+) -> list[TruncatedForm]:
+    """Forms of the mean of `values` in [low, high], (n,), with truncated weights.
+
+    For caps that could be of use; none if the behavior is not known.
+    """
     stats = sample.stats
     if column_names(CAPS[0])[0] not in stats.columns:
         return []
     most = min(sample.limits.max_weight, max(CAPS[0], len(stats) / _FEWEST_PER_CAP))
-    return [TruncatedForm(sample, reference, sign, cap) for cap in CAPS if cap <= most]
+    return [TruncatedForm(sample, values, low, high, cap) for cap in CAPS if cap <= most]
+
+
+def _truncated_returns(sample: Sample, reference: float, sign: float) -> list[TruncatedForm]:
+    values = sign * (sample.stats.returns[sample.order] - reference)
+    low, high = sorted(sign * (end - reference) for end in sample.limits.return_range)
+    return truncated_forms(sample, values, low, high)
 
 
 def coupled_forms(sample: Sample, reference: float) -> list[AnyForm]:
@@ -110,7 +112,7 @@ def coupled_forms(sample: Sample, reference: float) -> list[AnyForm]:
         X, E, B = stats.cdis[order], stats.cdis_cross[order], stats.cdis_ones[order]
         columns = np.stack([X - 2 * r0 * E + r0**2 * B, (E - r0 * B) / c, B / c**2])
         forms.append(Form(columns, low - reference, high - reference, limits.max_cdis_weight))
-    return [*forms, *truncated_forms(sample, reference)]
+    return [*forms, *_truncated_returns(sample, reference, 1.0)]
 
 
 def per_decision_forms(sample: Sample, reference: float, sign: float) -> list[AnyForm]:
@@ -126,7 +128,7 @@ def per_decision_forms(sample: Sample, reference: float, sign: float) -> list[An
         columns = np.stack([whole.columns[0], first, weight])
         forms.append(Form(columns, low - reference, high - reference, limits.max_pdis_weight))
     signed = [_mirrored(form) for form in forms] if sign < 0 else forms
-    return [*signed, *truncated_forms(sample, reference, sign)]
+    return [*signed, *_truncated_returns(sample, reference, sign)]
 
 
 def _mirrored(form: Form) -> Form:

@@ -102,16 +102,16 @@ def bet_against(
 
     Form, center and q are chosen per epoch, by the bound predicted from the past of the epoch only.
     As z <= bound * weight, x >= constant - q - (bound - q) max_weight for every q <= bound. A form
-    with charges bets against z + bound * charge, which keeps to the same bound. Also returns the
-    pilot's estimate of the mean of x and the scale of its bound.
+    with charges bets against z + bound * charge, which keeps to the same bound; it must follow a
+    form of the same values without. Also returns the pilot's estimate of the mean of x and the
+    scale of its bound.
     """
-    whole = Past(forms[0].columns, schedule)
-    moments = whole.self_normalized()
     bets = []
     for form in forms:
-        past = whole if form is forms[0] else Past(form.columns, schedule)
-        centers = past.self_normalized() if len(past.weight) == 3 else moments
-        bets.append(_best_bets(form, past, choices_of(form, *centers), schedule.n, level))
+        past = Past(form.columns, schedule)
+        if not isinstance(form, TruncatedForm):
+            moments = past.self_normalized()  # also for the truncated forms that follow it
+        bets.append(_best_bets(form, past, choices_of(form, *moments), schedule.n, level))
     predicted = np.array([form_bets.predicted for form_bets in bets])
     charged = np.array([isinstance(form, TruncatedForm) for form in forms])
     if charged.any():

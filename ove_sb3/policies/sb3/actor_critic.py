@@ -23,7 +23,7 @@ from ove_sb3.policies.registry import register_adapter
 
 from . import acting
 from .adapter import NetworkAdapter
-from .networks import PlainMlp, is_untouched, refuse_nan, to_float64
+from .networks import PlainMlp, double_copy, is_narrow, is_untouched, refuse_nan, to_float64
 
 _HEADS = (
     sb3.CategoricalDistribution,
@@ -75,6 +75,24 @@ class ActorCriticAdapter(NetworkAdapter):
             if not self._checked and policy.share_features_extractor:
                 self._compare(latent, policy.mlp_extractor(features)[0])
             return self._head(latent, context.action_masks, observations)
+
+    @override
+    def unroll(
+        self, observations: Observation, lengths: NDArray[np.int64], action_masks: Masks | None
+    ) -> ActionDistribution:
+        single = super().unroll(observations, lengths, action_masks)
+        policy: Any = self.policy
+        gaussian = isinstance(policy.action_dist, sb3.DiagGaussianDistribution)
+        if not (gaussian and isinstance(single, ClippedNormal)):
+            return single
+        narrow = is_narrow(single.mean, single.std)
+        if not narrow.any():
+            return single
+        with self._forward():
+            extractor, net = double_copy(policy.mlp_extractor), double_copy(policy.action_net)
+            features = self.reader.features(observations).double()
+            mean = to_float64(net(extractor.forward_actor(features)))
+        return ClippedNormal(self.bounds, np.where(narrow, mean, single.mean), single.std)
 
     def _compare(self, predicting: torch.Tensor, learning: torch.Tensor) -> None:
         """Refuse extractors whose two methods differ: `predict` calls one, `learn` the other."""

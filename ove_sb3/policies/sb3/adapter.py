@@ -13,7 +13,7 @@ from stable_baselines3.common.vec_env import VecNormalize
 from typing_extensions import override
 
 from ove_sb3.errors import InvalidInputError, UnsupportedPolicyError
-from ove_sb3.policies.box import BoxBounds
+from ove_sb3.policies.bounds import BoxBounds
 from ove_sb3.policies.fingerprint import Part, space_parts, tensor_parts, value_parts
 from ove_sb3.policies.policy import Policy
 

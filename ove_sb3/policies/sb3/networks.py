@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
@@ -17,6 +18,8 @@ from stable_baselines3.common.vec_env import VecNormalize
 
 from ove_sb3.errors import PLACE, InvalidInputError
 from ove_sb3.policies.observations import Observation
+
+_NARROW = 0.02  # standard deviation, in units of the mean or 1
 
 
 class ObservationReader:
@@ -190,6 +193,16 @@ def evaluation_mode(network: torch.nn.Module) -> Iterator[None]:
     finally:
         for module in in_training:
             module.__dict__["training"] = True
+
+
+def is_narrow(mean: NDArray[np.float64], std: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """Whether rounding errors of a network in single precision matter for Gaussians, (n, d)."""
+    return np.asarray(std < _NARROW * np.maximum(1.0, np.abs(mean)))
+
+
+def double_copy(module: torch.nn.Module) -> Any:
+    """Copy of a module in double precision, whose outputs hardly depend on the batch size."""
+    return copy.deepcopy(module).double()
 
 
 def to_float64(tensor: torch.Tensor) -> NDArray[np.float64]:

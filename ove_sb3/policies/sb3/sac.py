@@ -5,19 +5,22 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import torch
+from numpy.typing import NDArray
 from stable_baselines3.common.vec_env import VecNormalize
 from typing_extensions import override
 
+from ove_sb3._validation import FloatArray
 from ove_sb3.errors import UnsupportedPolicyError
 from ove_sb3.policies.box import SquashedNormal
 from ove_sb3.policies.distribution import ActionDistribution
 from ove_sb3.policies.observations import Observation
-from ove_sb3.policies.policy import NO_CONTEXT, Policy, PolicyContext
+from ove_sb3.policies.policy import NO_CONTEXT, Masks, Policy, PolicyContext
 from ove_sb3.policies.registry import register_adapter, resolve
 
 from . import acting
 from .adapter import NetworkAdapter
-from .networks import refuse_nan, to_float64
+from .networks import double_copy, is_narrow, refuse_nan, to_float64
 
 
 class SACAdapter(NetworkAdapter):
@@ -47,15 +50,41 @@ class SACAdapter(NetworkAdapter):
         self.check_noise()
         actor: Any = self.network
         with self._forward():
-            latent = actor.latent_pi(self.reader.features(observations))
-            mean = to_float64(actor.mu(latent))
-            refuse_nan(mean, observations)
+            features = self.reader.features(observations)
             if actor.use_sde:
+                latent = actor.latent_pi(features)
+                mean = to_float64(actor.mu(latent))
                 variance = latent**2 @ actor.action_dist.get_std(actor.log_std) ** 2
-                return SquashedNormal(self.bounds, mean, np.sqrt(to_float64(variance)))
-            # The limits within which SB3 keeps the logarithm of the standard deviation.
-            std = np.exp(to_float64(actor.log_std(latent).clamp(-20.0, 2.0)))
+                std = np.sqrt(to_float64(variance))
+            else:
+                mean, std = _parameters(features, actor.latent_pi, actor.mu, actor.log_std)
+        refuse_nan(mean, observations)
         return SquashedNormal(self.bounds, mean, std)
+
+    @override
+    def unroll(
+        self, observations: Observation, lengths: NDArray[np.int64], action_masks: Masks | None
+    ) -> ActionDistribution:
+        single = super().unroll(observations, lengths, action_masks)
+        assert isinstance(single, SquashedNormal)
+        narrow = is_narrow(single.mean, single.std)
+        actor: Any = self.network
+        if actor.use_sde or not narrow.any():
+            return single
+        with self._forward():
+            modules = [double_copy(part) for part in (actor.latent_pi, actor.mu, actor.log_std)]
+            mean, std = _parameters(self.reader.features(observations).double(), *modules)
+        mean, std = np.where(narrow, mean, single.mean), np.where(narrow, std, single.std)
+        return SquashedNormal(self.bounds, mean, std)
+
+
+def _parameters(
+    features: torch.Tensor, latent_pi: Any, mu: Any, log_std: Any
+) -> tuple[FloatArray, FloatArray]:
+    """Mean and standard deviation before squashing, both (n, d)."""
+    latent = latent_pi(features)
+    # The limits within which SB3 keeps the logarithm of the standard deviation.
+    return to_float64(mu(latent)), np.exp(to_float64(log_std(latent).clamp(-20.0, 2.0)))
 
 
 def _of_model(model: Any, normalizer: VecNormalize | None) -> Policy:

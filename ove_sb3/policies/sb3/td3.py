@@ -10,18 +10,20 @@ from numpy.typing import NDArray
 from stable_baselines3.common.vec_env import VecNormalize
 from typing_extensions import override
 
-from ove_sb3._validation import FloatArray
+from ove_sb3._validation import FloatArray, as_generator
 from ove_sb3.errors import UnsupportedPolicyError
-from ove_sb3.policies.box import BoxBounds, ClippedNormal
-from ove_sb3.policies.distribution import ActionDistribution
+from ove_sb3.policies.bounds import BoxBounds
+from ove_sb3.policies.box import ClippedNormal
+from ove_sb3.policies.distribution import ActionDistribution, Rng
 from ove_sb3.policies.fingerprint import Part
 from ove_sb3.policies.observations import Observation
 from ove_sb3.policies.policy import NO_CONTEXT, Masks, PolicyContext
 from ove_sb3.policies.registry import register_adapter
+from ove_sb3.policies.rounding import SquashedGrid
 
 from . import acting
 from .adapter import NetworkAdapter
-from .networks import refuse_nan, to_float64
+from .networks import refuse_nan
 from .noise import GaussianNoise
 
 
@@ -61,7 +63,7 @@ class TD3Adapter(NetworkAdapter):
         if noise.has_state:
             center = self.bounds.from_unit(mean)
             return _NoiseStateNormal(self.bounds, noisy_mean, std * half, center)
-        return ClippedNormal(self.bounds, noisy_mean, std * half)
+        return _NoisyActor(self.bounds, noisy_mean, std * half)
 
     @override
     def unroll(
@@ -81,12 +83,17 @@ class TD3Adapter(NetworkAdapter):
         return self.noise.has_state
 
     def mean(self, observations: Observation) -> FloatArray:
-        """Output of the actor in [-1, 1], (n, d)."""
+        """Output of the actor in [-1, 1], (n, d), to which SB3 adds the noise.
+
+        Before that, SB3 scales it to the bounds and back, which loses digits.
+        """
+        policy: Any = self.policy
         with self._forward():
             actor: Any = self.network
-            output = to_float64(actor.mu(self.reader.features(observations)))
+            output = actor.mu(self.reader.features(observations)).cpu().numpy()
         refuse_nan(output, observations)
-        return output
+        executed = policy.unscale_action(output.reshape(-1, *self.bounds.space.shape))
+        return np.asarray(policy.scale_action(executed), np.float64).reshape(output.shape)
 
     @override
     def mutable_parts(self) -> Iterator[Part]:
@@ -94,7 +101,21 @@ class TD3Adapter(NetworkAdapter):
         yield from self.noise.fingerprint_parts()
 
 
-class _NoiseStateNormal(ClippedNormal):
+class _NoisyActor(ClippedNormal):
+    """Clipped normal, rounded as SB3 rounds it: in single precision in [-1, 1], then scaled."""
+
+    @property
+    @override
+    def _grid(self) -> SquashedGrid:
+        return self.bounds.squashed_grid
+
+    @override
+    def sample(self, rng: Rng = None) -> NDArray[Any]:
+        unit = np.clip(self.bounds.to_unit(self._draw(as_generator(rng))), -1.0, 1.0)
+        return self._grid.scale(unit.astype(np.float32)).reshape(-1, *self.bounds.space.shape)
+
+
+class _NoiseStateNormal(_NoisyActor):
     """Clipped normal whose next `state` is its unclipped noise."""
 
     def __init__(

@@ -14,7 +14,14 @@ from stable_baselines3.common.vec_env import DummyVecEnv
 
 import ove_sb3 as ove
 from ove_sb3.data.log import DiskPart
-from tests.policies.tabular import HORIZON, REWARD_RANGE, UNIFORM, Tabular, simulate, small_ppo
+from tests.problems.three_states import (
+    HORIZON,
+    REWARD_RANGE,
+    UNIFORM,
+    ThreeStates,
+    simulate,
+    small_ppo,
+)
 
 from .test_callback import log, make_callback
 
@@ -126,7 +133,7 @@ def test_a_file_that_is_never_found_is_an_error(
 def test_a_fresh_log_of_the_model_itself_keeps_the_guarantee() -> None:
     model = small_ppo()
     callback = make_callback(
-        lambda: ove.collect(model, Tabular(), 50, seed=model.num_timesteps), **KNOWN
+        lambda: ove.collect(model, ThreeStates(), 50, seed=model.num_timesteps), **KNOWN
     )
     model.learn(32, callback=callback)
     assert all(callback.evaluations["guaranteed"])
@@ -137,7 +144,7 @@ def test_a_fresh_log_of_the_model_itself_keeps_the_guarantee() -> None:
 
 
 def logged_training(path: Path | None = None) -> tuple[Any, ove.VecLogActionProbability]:
-    venv = ove.VecLogActionProbability(DummyVecEnv([Tabular]), path=path)
+    venv = ove.VecLogActionProbability(DummyVecEnv([ThreeStates]), path=path)
     model = small_ppo(venv=venv)
     venv.set_model(model)
     return model, venv
@@ -180,7 +187,7 @@ def test_the_training_log_in_memory_voids_the_guarantee() -> None:
 
 
 def test_the_log_of_a_wrapped_single_environment_voids_the_guarantee(tmp_path: Path) -> None:
-    env = ove.LogActionProbability(Tabular(), path=tmp_path)
+    env = ove.LogActionProbability(ThreeStates(), path=tmp_path)
     model = small_ppo(venv=DummyVecEnv([lambda: env]))
     env.set_model(model)
     callback = make_callback(tmp_path, **KNOWN)
@@ -329,7 +336,7 @@ def no_range() -> ove.Trajectories:
         (other_actions(), {}, ove.InvalidInputError, "must have the action space of the log"),
         (no_range(), {}, ove.InvalidInputError, "`reward_range` .* must be given"),
         (log(), {"reward_range": (0, 1)}, ove.AssumptionError, "`reward_range` must"),
-        (log(), {"horizon": 2}, ove.InvalidInputError, "`horizon` must be at least the longest"),
+        (log(), {"horizon": 2}, ove.InvalidInputError, "`horizon` must be at least"),
         (log(), {"max_ratio": 0.5}, ove.InvalidInputError, "`max_ratio` must"),
         ("/nowhere/at/all", {}, ove.StorageError, "must be a directory of logged episodes"),
     ],

@@ -1,0 +1,90 @@
+"""Steps as they are logged: copies, made before anyone else can change the originals.
+
+Environments may reuse the buffers of their observations, rewards and masks, or change an action in
+place; stable-baselines3 changes rewards in place at time-outs. Whatever is logged passes through
+here first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ove_sb3._validation import FloatArray
+from ove_sb3.policies.observations import copy_observations
+from ove_sb3.policies.policy import Masks
+
+
+class Step(NamedTuple):
+    """One step of all environments, without its outcome.
+
+    `log_probs` are those of the actions, (n_envs,), or of all choices, (n_envs, k), because picking
+    from them is cheaper for a whole episode than step by step.
+    """
+
+    observations: Any
+    actions: NDArray[Any]
+    log_probs: NDArray[Any]
+    masks: Masks | None
+
+
+class EpisodeEnd(NamedTuple):
+    """How an episode ended; `final` is its last observation, None if unknown."""
+
+    terminated: bool
+    truncated: bool
+    final: Any
+
+
+class Outcome(NamedTuple):
+    """What the environments returned for a step.
+
+    Attributes
+    ----------
+    observations : ndarray, (n_envs, ...), or dict of such
+    rewards : ndarray of float64, (n_envs,)
+    dones : ndarray of bool, (n_envs,)
+    ends : dict of int to EpisodeEnd
+        By environment.
+    """
+
+    observations: Any
+    rewards: FloatArray
+    dones: NDArray[np.bool_]
+    ends: dict[int, EpisodeEnd]
+
+
+def copy_step(
+    observations: Any, actions: Any, log_probs: NDArray[Any], masks: Masks | None
+) -> Step:
+    """Copy a step; to be called before the environments see the actions.
+
+    `observations` are those of `copy_outcome` or `copy_observations`.
+    """
+    return Step(
+        observations,
+        np.array(actions),
+        np.array(log_probs),
+        None if masks is None else np.array(masks),
+    )
+
+
+def copy_outcome(observations: Any, rewards: Any, dones: Any, infos: Any) -> Outcome:
+    """Copy what a step returned; to be called before anyone else sees it."""
+    dones = np.array(dones, dtype=np.bool_)
+    return Outcome(
+        copy_observations(observations),
+        np.array(rewards, dtype=np.float64),
+        dones,
+        {int(i): _read_end(infos[i]) for i in np.flatnonzero(dones)},
+    )
+
+
+def _read_end(info: Mapping[str, Any]) -> EpisodeEnd:
+    truncated = bool(info.get("TimeLimit.truncated", False))
+    terminated = bool(info.get("terminated", not truncated))
+    final = info.get("terminal_observation")
+    return EpisodeEnd(terminated, truncated, None if final is None else copy_observations(final))

@@ -1,0 +1,75 @@
+"""Bounds on the mean of a bounded function of the return."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from ove_sb3._validation import FloatArray
+from ove_sb3.core.sample import Sample
+
+from .capital import BetTarget, Schedule, grid_around, last_rejected
+from .forms import AnyForm, Form, truncated_forms
+from .targets import Choices, bet_against
+
+BLOCKS = 400  # revisions of the bet sizes; more are tighter and slower
+
+
+def value_form(
+    sample: Sample, values: FloatArray, low: float, high: float, reference: float = 0.0
+) -> Form:
+    """Form of the mean of a function of the return with `values` in [low, high], (n,).
+
+    Both are measured from `reference`. Values are in the order in which they are bet on.
+    """
+    w = sample.stats.weights[sample.order]
+    y = values - reference
+    columns = np.stack([w * y * y, w * y, w])
+    return Form(columns, low - reference, high - reference, sample.limits.max_weight)
+
+
+def value_forms(
+    sample: Sample, values: FloatArray, low: float, high: float, reference: float = 0.0
+) -> list[AnyForm]:
+    """The form of `value_form`, and those with truncated weights if the behavior is known."""
+    truncated = truncated_forms(sample, values - reference, low - reference, high - reference)
+    return [value_form(sample, values, low, high, reference), *truncated]
+
+
+def mean_target(
+    forms: Sequence[AnyForm], schedule: Schedule, level: float
+) -> tuple[BetTarget, float, float]:
+    """Bet target whose mean is that of the forms; also its pilot estimate and its scale.
+
+    If the forms have different means, x has one of them in every epoch: a bound is then one on the
+    largest.
+    """
+
+    def choices(form: AnyForm, mean: FloatArray, _variance: FloatArray) -> Choices:
+        d = np.clip(mean, form.low, form.high)[:, None]
+        z = np.stack([np.zeros_like(d), -np.ones_like(d), d], axis=-1)
+        return Choices(z, d - form.low, d, mean[:, None])
+
+    return bet_against(forms, schedule, level, choices)
+
+
+def mean_lower(
+    forms: Sequence[AnyForm],
+    schedule: Schedule,
+    level: float,
+    low: float,
+    high: float,
+    *,
+    enough: float = math.inf,
+) -> float:
+    """Lower confidence bound on the mean of the forms, which is known to be in [low, high].
+
+    A bound of at least `enough` need not be improved.
+    """
+    target, center, unit = mean_target(forms, schedule, level)
+    grid = grid_around(center, unit, low, high)
+    grid = grid[: np.searchsorted(grid, enough) + 1]
+    index = last_rejected(target, schedule, grid, level)
+    return float(grid[index] if index >= 0 else low)

@@ -1,0 +1,63 @@
+"""Payloads of the index: a batch of whole episodes as an Arrow IPC stream, compressed if large."""
+
+from __future__ import annotations
+
+import zlib
+from pathlib import Path
+from typing import NamedTuple
+
+import pyarrow as pa
+
+from .columns import Schema, arrow_schema
+from .tables import BatchRow, damaged
+
+_PLAIN, _CODEC = "none", "lz4"
+_MANY_BYTES = 512  # a step: compress
+_LARGEST = 1 << 30  # bytes that a payload may decompress to
+LARGEST_BATCH = 1 << 26
+"""Batches of more bytes go to a shard of their own."""
+
+
+class Payload(NamedTuple):
+    """Encoded batch, and what its row says about it."""
+
+    codec: str
+    raw_size: int
+    content: bytes
+
+    @property
+    def crc(self) -> int:
+        """CRC-32 of the content."""
+        return zlib.crc32(self.content)
+
+
+def encode(batch: pa.RecordBatch) -> Payload:
+    """Payload of a batch."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, batch.schema) as stream:
+        stream.write_batch(batch)
+    raw = sink.getvalue()
+    if batch.nbytes <= _MANY_BYTES * batch.num_rows:
+        return Payload(_PLAIN, raw.size, raw.to_pybytes())
+    return Payload(_CODEC, raw.size, pa.compress(raw, _CODEC, asbytes=True))
+
+
+def decode(row: BatchRow, content: bytes, schema: Schema, path: Path) -> pa.Table:
+    """Batch of a row, checked before and after it is decoded."""
+    place = f"the payload of batch {row.id}"
+    if len(content) != row.size or zlib.crc32(content) != row.crc:
+        raise damaged(path, f"{place} does not match its checksum", row=row.id)
+    if not 0 < row.raw_size <= _LARGEST or row.codec not in (_PLAIN, _CODEC):
+        raise damaged(path, f"{place} declares {row.raw_size} bytes of {row.codec}", row=row.id)
+    try:
+        raw = pa.py_buffer(content)
+        if row.codec == _CODEC:
+            raw = pa.decompress(raw, row.raw_size, _CODEC)
+        table = pa.ipc.open_stream(raw).read_all()
+        table.validate(full=True)
+        fits = table.schema.equals(arrow_schema(schema)) and table.num_rows == row.steps
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise damaged(path, f"{place} cannot be decoded: {error}", row=row.id) from error
+    if not fits:
+        raise damaged(path, f"{place} does not have the declared columns and steps", row=row.id)
+    return table
