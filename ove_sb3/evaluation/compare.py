@@ -132,7 +132,7 @@ class Comparison:
 
     @property
     def findings(self) -> list[str]:
-        """What is proven about the order."""
+        """Sentence about the proven order."""
         what = RANKINGS[self.rank_by]
         proven = [f"Proven: {a} has {what} than {b}." for a, b in self.proven]
         return proven or [f"Nothing is proven about which candidate has {what}."]

@@ -49,6 +49,9 @@ class Past:
         cuts = np.concatenate([[0], schedule.epochs])
         parts = [columns[:, a:b] for a, b in pairwise(cuts)]
         self.sizes = schedule.epochs.astype(np.float64)
+        if schedule.unfinished is not None:
+            n_complete = np.concatenate([[0], np.cumsum(~schedule.unfinished)])[schedule.epochs]
+            self.sizes = np.maximum(n_complete, 1.0)
         self.means = np.cumsum([part.sum(axis=1) for part in parts], axis=0) / self.sizes[:, None]
         # einsum, not matmul: threads of the linear algebra library do not pay on three columns
         products = np.cumsum([np.einsum("in,jn->ij", part, part) for part in parts], axis=0)
@@ -111,7 +114,7 @@ def bet_against(
         past = Past(form.columns, schedule)
         if not isinstance(form, TruncatedForm):
             moments = past.self_normalized()  # also for the truncated forms that follow it
-        bets.append(_best_bets(form, past, choices_of(form, *moments), schedule.n, level))
+        bets.append(_best_bets(form, past, choices_of(form, *moments), schedule, level))
     predicted = np.array([form_bets.predicted for form_bets in bets])
     charged = np.array([isinstance(form, TruncatedForm) for form in forms])
     if charged.any():
@@ -133,14 +136,30 @@ def bet_against(
     second_moments = np.array(
         [
             effective_second_moment(
-                np.einsum("i,in->n", x, recent(columns, schedule, epoch)), level, schedule.n
+                np.einsum("i,in->n", x, recent(columns, schedule, epoch)),
+                level,
+                float(schedule.planned[epoch]),
             )
             for epoch, x in enumerate(coefficients)
         ]
     )
     max_excess = np.full(len(best), np.inf)
     target = BetTarget(columns, coefficients, constants, lower_bounds, second_moments, max_excess)
-    return target, float(expected[0]), math.sqrt(second_moments[0] / schedule.n)
+    return target, float(expected[0]), math.sqrt(second_moments[0] / schedule.grid_n)
+
+
+def _second_moments(
+    columns: FloatArray, coefficients: FloatArray, schedule: Schedule, level: float, most: int
+) -> FloatArray:
+    """Effective second moment of every epoch's bets, from its latest past, (e,)."""
+    values = (
+        np.einsum("i,in->n", x, recent(columns, schedule, epoch, most))
+        for epoch, x in enumerate(coefficients)
+    )
+    planned = schedule.planned.tolist()
+    return np.array(
+        [effective_second_moment(y, level, float(n)) for y, n in zip(values, planned, strict=True)]
+    )
 
 
 def _predicted_again(form: AnyForm, bets: _Bets, schedule: Schedule, level: float) -> FloatArray:
@@ -151,24 +170,23 @@ def _predicted_again(form: AnyForm, bets: _Bets, schedule: Schedule, level: floa
     cap are rare: truncated forms are predicted lower for the error of a small past, and not used
     where it cannot have shown them.
     """
-    n, columns = schedule.n, form.columns
-    square = np.array(
-        [
-            effective_second_moment(
-                np.einsum("i,in->n", x, recent(columns, schedule, epoch, _FEW)), level, n
-            )
-            for epoch, x in enumerate(bets.coefficients)
-        ]
-    )
+    n, columns = schedule.planned, form.columns
+    square = _second_moments(columns, bets.coefficients, schedule, level, _FEW)
     loss = -_LUCK * ndtri(level) * np.sqrt(square / n)
     if isinstance(form, TruncatedForm):
         loss = loss + _CAUTION * np.sqrt(square / schedule.epochs)
         loss[schedule.epochs < _FEWEST_PER_WEIGHT * form.max_weight] = np.inf
-    loss = loss - math.log(level) * (bets.expected - bets.lower_bounds) / n
+    room = bets.expected - bets.lower_bounds
+    loss = loss - math.log(level) * room / n
+    if schedule.unfinished_fraction is not None:
+        loss = loss + schedule.unfinished_fraction * room
     return np.asarray(bets.expected - loss)
 
 
-def _best_bets(form: AnyForm, past: Past, choices: Choices, n: int, level: float) -> _Bets:
+def _best_bets(
+    form: AnyForm, past: Past, choices: Choices, schedule: Schedule, level: float
+) -> _Bets:
+    n = schedule.planned[:, None, None]
     z, bound = choices.z, choices.bound[:, :, None]
     expected = choices.expected
     if len(past.weight) > 3:
@@ -189,7 +207,10 @@ def _best_bets(form: AnyForm, past: Past, choices: Choices, n: int, level: float
         lower_bound = choices.constant[:, :, None] - q
     x = q[..., None] * past.weight - z[:, :, None, :]
     loss = -ndtri(level) * np.sqrt(past.squares(x) / n)
-    loss = loss - math.log(level) * (expected[:, :, None] - lower_bound) / n
+    room = expected[:, :, None] - lower_bound
+    loss = loss - math.log(level) * room / n
+    if schedule.unfinished_fraction is not None:
+        loss = loss + schedule.unfinished_fraction[:, None, None] * room
     predicted = (expected[:, :, None] - loss).reshape(len(x), -1)
     choice = predicted.argmax(axis=1)
     epochs = np.arange(len(x))
