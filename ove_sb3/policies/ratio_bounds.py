@@ -64,8 +64,11 @@ def _same(candidate: Policy, behavior: Policy, deterministic: bool) -> RatioBoun
 
 
 def _mixed_in(candidate: Policy, behavior: Policy, deterministic: bool) -> RatioBound | None:
-    """A mixture is at least the sum of its weights over the bounds of its components."""
-    if not isinstance(behavior, MixturePolicy):
+    """A mixture is at least the sum of its weights over the bounds of its components.
+
+    Not if it is drawn per episode: then a step's ratio has no such bound.
+    """
+    if not isinstance(behavior, MixturePolicy) or behavior.per != "step":
         return None
     share = 0.0
     for weight, component in zip(behavior.weights, behavior.components, strict=True):

@@ -146,6 +146,11 @@ def test_refusals(data: ove.Trajectories, behavior: PPO, candidate: PPO) -> None
         ove.evaluate(data, data.log_probs, gamma=GAMMA, behavior=behavior)
     with pytest.raises(ove.errors.InvalidInputError, match="`behavior` must be a model"):
         ove.evaluate(data, candidate, gamma=GAMMA, behavior=data.log_probs)
+    canary = ove.MixturePolicy([behavior, candidate], [0.5, 0.5], per="episode")
+    assert ratio_bound(as_policy(candidate), canary) is None
+    for policy, other in ((candidate, canary), (canary, behavior)):
+        with pytest.raises(ove.errors.InvalidInputError, match="must not be a mixture that is"):
+            ove.evaluate(data, policy, gamma=GAMMA, behavior=other)
     with pytest.raises(ove.errors.BehaviorError, match="`behavior` does not fit the log"):
         ove.evaluate(data, candidate, gamma=GAMMA, behavior=ove.UniformPolicy(spaces.Discrete(3)))
 
