@@ -7,8 +7,11 @@ import argparse
 import numpy as np
 
 import ove_sb3 as ove
+from tests.problems.bandits import recommender
+from tests.problems.chain import chain
+from tests.problems.gridworld import gridworld
+from tests.problems.suite import estimator_problems
 
-from .problems import chain, estimator_problems, gridworld, recommender
 from .tables import print_table
 
 ESTIMATORS = {

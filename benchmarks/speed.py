@@ -9,8 +9,9 @@ import numpy as np
 import scipy.stats
 
 import ove_sb3 as ove
+from tests.problems.bandits import recommender
+from tests.problems.gridworld import gridworld
 
-from .problems import gridworld, recommender
 from .tables import cpu_time, print_table
 
 

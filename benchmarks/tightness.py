@@ -7,8 +7,11 @@ import argparse
 import numpy as np
 
 import ove_sb3 as ove
+from tests.problems.bandits import recommender
+from tests.problems.chain import chain
+from tests.problems.gridworld import gridworld
+from tests.problems.problem import Problem
 
-from .problems import Problem, chain, gridworld, recommender
 from .tables import print_table
 
 SIZES = (100, 1000, 10_000, 31_622)

@@ -1,7 +1,7 @@
 """Public names of the package, one line each; loaded on first use."""
 
-from .callbacks import OffPolicyVarianceCallback as OffPolicyVarianceCallback
-from .callbacks import StopTrainingOnRequirements as StopTrainingOnRequirements
+from .callbacks.off_policy import OffPolicyVarianceCallback as OffPolicyVarianceCallback
+from .callbacks.stop_training import StopTrainingOnRequirements as StopTrainingOnRequirements
 from .collection.collect import collect as collect
 from .collection.wrappers import LogActionProbability as LogActionProbability
 from .collection.wrappers import VecLogActionProbability as VecLogActionProbability
@@ -24,7 +24,10 @@ from .core.methods import Method as Method
 from .core.methods import Normal as Normal
 from .core.methods import register_method as register_method
 from .core.quantities import DEFAULT_QUANTITIES as DEFAULT_QUANTITIES
+from .core.quantities import CVaR as CVaR
 from .core.quantities import Mean as Mean
+from .core.quantities import ProbabilityBelow as ProbabilityBelow
+from .core.quantities import Quantile as Quantile
 from .core.quantities import Quantity as Quantity
 from .core.quantities import StandardDeviation as StandardDeviation
 from .core.quantities import Variance as Variance

@@ -18,10 +18,9 @@ from typer.testing import CliRunner, Result
 
 import ove_sb3 as ove
 from ove_sb3.cli.app import app
+from tests.problems.corridor import GAMMA, choices, exact_moments, make_env, make_model
 
-from .evaluation.corridor import GAMMA, choices, exact_moments, make_env, make_model
-
-ENV = "tests.evaluation.corridor:Corridor-v0"
+ENV = "tests.problems.corridor:Corridor-v0"
 
 
 def run(*arguments: object) -> Result:

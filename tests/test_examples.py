@@ -13,7 +13,7 @@ import pytest
 from stable_baselines3 import PPO
 from stable_baselines3.common.vec_env import DummyVecEnv
 
-from .policies.tabular import GAMMA, UNIFORM, Tabular, simulate, small_ppo
+from tests.problems.three_states import GAMMA, UNIFORM, ThreeStates, simulate, small_ppo
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 NUMBER = r"(-?[\d.]+(?:e-?\d+)?)"
@@ -74,7 +74,7 @@ def candidate(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, ...]:
     """Arguments of the check: a log of the uniform policy, and a PPO that was trained a little."""
     folder = tmp_path_factory.mktemp("check")
     simulate(UNIFORM, 20_000, np.random.default_rng(0)).save(folder / "log")
-    model: PPO = small_ppo(venv=DummyVecEnv([Tabular])).learn(64)
+    model: PPO = small_ppo(venv=DummyVecEnv([ThreeStates])).learn(64)
     model.save(folder / "model")
     paths = ("--log", str(folder / "log"), "--model", str(folder / "model.zip"))
     return (*paths, "--algorithm", "PPO", "--reward-range", "-1", "1")

@@ -14,7 +14,10 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.problems import Problem, chain, gridworld, recommender
+from tests.problems.bandits import recommender
+from tests.problems.chain import chain
+from tests.problems.gridworld import gridworld
+from tests.problems.problem import Problem
 
 from .environments import Environment, InstallationError, build, last_words
 from .protocol import Log, write_logs

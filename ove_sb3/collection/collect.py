@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ove_sb3._progress import ProgressBar, progress_bar
-from ove_sb3._validation import FloatArray, IntArray, check_integer
+from ove_sb3._validation import FloatArray, IntArray, check_flag, check_integer, check_range
 from ove_sb3.data.trajectories import Trajectories
 from ove_sb3.policies.dispatch import as_policy
 from ove_sb3.policies.observations import copy_observations, take_rows
@@ -78,6 +78,9 @@ def collect(
     n_envs = check_integer(n_envs, "n_envs", 1)
     if seed is not None:
         seed = check_integer(seed, "seed", 0)
+    deterministic = check_flag(deterministic, "deterministic")
+    if reward_range is not None:
+        reward_range = check_range(reward_range, "reward_range")  # before anything is logged
     outer, created = as_vec_env(env, n_envs)
     bar = progress_bar(progress, total=n_episodes, unit="episode")
     try:

@@ -40,7 +40,7 @@ class EpisodeEnd(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """What the environments returned for a step.
+    """Return values of the environments for a step.
 
     Attributes
     ----------

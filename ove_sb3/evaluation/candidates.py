@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from ove_sb3._validation import FloatArray, as_float_vector
+from ove_sb3._validation import FloatArray, as_float_vector, check_flag
 from ove_sb3.core.statistics import StepScores
 from ove_sb3.data.metadata import Metadata
 from ove_sb3.data.trajectories import DISCRETE_KINDS, Trajectories
@@ -114,8 +114,7 @@ def as_candidate(
     label: str | None = None,
 ) -> Candidate:
     """Candidate from what the caller passed as `name`; it is shown as `label`."""
-    if not isinstance(deterministic, (bool, np.bool_)):
-        raise InvalidInputError(f"`deterministic` must be True or False, got {deterministic!r}.")
+    deterministic = check_flag(deterministic, "deterministic")
     if is_array(candidate):
         _check_unused(name, model_class, vec_normalize, deterministic)
         log_probs = _check_log_probs(candidate, metadata, n_steps, name)

@@ -28,6 +28,8 @@ class BoxBounds:
         Bounds, rounded as different policies round them. Actions at or beyond lie on the bound.
     margin : ndarray, (d,)
         Actions beyond the bounds are accepted up to this rounding error.
+    dtype : numpy dtype
+        Precision of the executed actions.
     """
 
     def __init__(self, space: spaces.Box) -> None:
@@ -41,15 +43,16 @@ class BoxBounds:
         self.low = space.low.astype(np.float64).ravel()
         self.high = space.high.astype(np.float64).ravel()
         self.bounded = bool(np.isfinite(self.low).all() and np.isfinite(self.high).all())
-        # stable-baselines3 draws in single precision, also for a Box of float64.
-        self.float_grid = FloatGrid(min(dtype, np.dtype(np.float32), key=lambda d: d.itemsize))
+        # stable-baselines3 draws in single precision, and executes that or the precision of a Box.
+        self.float_grid = FloatGrid(np.float32)
+        self.dtype = np.result_type(dtype, np.float32)
         half = np.where(np.isfinite(self.high - self.low), 0.5 * (self.high - self.low), 0.0)
         largest = np.maximum(
             *(np.where(np.isfinite(b), abs(b), 0.0) for b in (self.low, self.high))
         )
         finest = half * np.finfo(np.float32).eps  # of tanh, scaled
         self._spacing = np.maximum(self._float_spacing(largest), finest)
-        exact = dtype.itemsize > self.float_grid.dtype.itemsize  # bounds are not rounded further
+        exact = self.dtype != self.float_grid.dtype  # bounds are not rounded further
         self.margin = _MARGIN * (
             np.maximum(np.spacing(largest), finest) if exact else self._spacing
         )

@@ -97,7 +97,7 @@ class BoxDistribution(ActionDistribution):
     @override
     def sample(self, rng: Rng = None) -> NDArray[Any]:
         x = np.clip(self._draw(as_generator(rng)), self.bounds.low, self.bounds.high)
-        return x.reshape(-1, *self.bounds.space.shape).astype(self.bounds.space.dtype)
+        return x.reshape(-1, *self.bounds.space.shape).astype(self.bounds.dtype)
 
     @override
     def log_prob(self, actions: ArrayLike) -> FloatArray:

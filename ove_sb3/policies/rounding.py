@@ -95,7 +95,7 @@ class SquashedGrid(Grid):
     """
 
     def __init__(self, space: spaces.Box, spacing: FloatArray) -> None:
-        self.low, self.high, self.dtype = space.low.ravel(), space.high.ravel(), space.dtype
+        self.low, self.high = space.low.ravel(), space.high.ravel()
         self._dimensions = np.arange(self.low.size)
         self._origin = self.low.astype(np.float64)
         self._half = 0.5 * (self.high.astype(np.float64) - self._origin)
@@ -111,7 +111,7 @@ class SquashedGrid(Grid):
             Dimension of every entry, (m,); by default those of the last axis.
         """
         low, high = self.low[dimension], self.high[dimension]
-        return np.asarray(low + (0.5 * (a + 1.0) * (high - low))).astype(self.dtype)
+        return np.asarray(low + (0.5 * (a + 1.0) * (high - low)))
 
     @override
     def cell(self, y: FloatArray, dimension: IntArray) -> tuple[FloatArray, FloatArray]:

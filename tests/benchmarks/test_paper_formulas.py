@@ -12,7 +12,10 @@ import ove_sb3 as ove
 from benchmarks.peers.harness import _draw
 from benchmarks.peers.methods import paper_formulas as paper
 from benchmarks.peers.methods import scipy_bootstrap
-from benchmarks.problems import Problem, chain, gridworld, recommender
+from tests.problems.bandits import recommender
+from tests.problems.chain import chain
+from tests.problems.gridworld import gridworld
+from tests.problems.problem import Problem
 
 PROBLEMS = [recommender(), gridworld(6, gamma=0.9), gridworld(15), chain(8)]
 

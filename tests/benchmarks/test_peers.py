@@ -14,7 +14,8 @@ from benchmarks.peers.harness import Result, _draw, method_names, run_all, table
 from benchmarks.peers.methods import ours, paper_formulas, scipy_bootstrap
 from benchmarks.peers.protocol import Log, code_lines, read_logs, write_logs
 from benchmarks.peers.summary import Summary, markdown, number, summarize
-from benchmarks.problems import chain, recommender
+from tests.problems.bandits import recommender
+from tests.problems.chain import chain
 
 
 def test_summary_of_known_answers() -> None:

@@ -16,8 +16,15 @@ from stable_baselines3.common.vec_env import DummyVecEnv
 
 import ove_sb3 as ove
 from ove_sb3.collection.mode_test import ModeTest
-from tests.policies.tabular import GAMMA, REWARD_RANGE, Tabular, exact, probabilities, small_ppo
 from tests.policies.toys import CASES, make_model, nudge, toys
+from tests.problems.three_states import (
+    GAMMA,
+    REWARD_RANGE,
+    ThreeStates,
+    exact,
+    probabilities,
+    small_ppo,
+)
 
 NOT_DRAWN = "must be drawn from the action distribution"
 pytestmark = pytest.mark.filterwarnings(
@@ -40,7 +47,7 @@ def loop(logged: Any, model: Any, n_steps: int, *, deterministic: bool) -> None:
 def wrong_and_guaranteed(seed: int) -> bool:
     """A deterministic loop in a logged environment, evaluated against the exact variance."""
     model = nudge(small_ppo(seed), 0.5, seed)
-    venv = DummyVecEnv([Tabular] * 8)
+    venv = DummyVecEnv([ThreeStates] * 8)
     venv.seed(seed)
     logged = ove.VecLogActionProbability(venv, model)
     with suppress(ove.InvalidInputError):  # what is logged by then is evaluated all the same
@@ -64,7 +71,7 @@ def test_no_wrong_number_is_called_guaranteed() -> None:
 def test_what_is_logged_already_is_marked(on_disk: bool, tmp_path: Path) -> None:
     model = nudge(small_ppo(), 0.2, 0)
     path = tmp_path if on_disk else None
-    logged = ove.VecLogActionProbability(DummyVecEnv([Tabular]), model, path, flush_every=1)
+    logged = ove.VecLogActionProbability(DummyVecEnv([ThreeStates]), model, path, flush_every=1)
     loop(logged, model, 50, deterministic=False)
     assert not logged.trajectories().metadata.deterministic_actions
     with pytest.raises(ove.InvalidInputError, match=NOT_DRAWN):
@@ -96,7 +103,7 @@ def test_what_is_logged_already_is_marked(on_disk: bool, tmp_path: Path) -> None
 )
 def test_every_family(case: str) -> None:
     """Drawn actions pass, those of the mode do not, also late in a long log."""
-    model = make_model(case, n_envs=4, **({"action_noise": None} if case == "TD3-box" else {}))
+    model = make_model(case, n_envs=4)
     if case == "TD3-box":
         from stable_baselines3.common.noise import NormalActionNoise
 
@@ -180,7 +187,7 @@ def test_the_probability_of_the_mode_is_that_of_being_counted() -> None:
 
 def test_evaluation_callbacks_on_a_logged_environment() -> None:
     model = small_ppo()
-    logged = ove.VecLogActionProbability(DummyVecEnv([Tabular]), model)
+    logged = ove.VecLogActionProbability(DummyVecEnv([ThreeStates]), model)
     callback = EvalCallback(logged, n_eval_episodes=3, eval_freq=32, verbose=0)
     with pytest.raises(ove.InvalidInputError, match="without this wrapper"):
         model.learn(64, callback=callback)

@@ -9,7 +9,7 @@ from stable_baselines3 import PPO
 from stable_baselines3.common.vec_env import DummyVecEnv
 
 import ove_sb3 as ove
-from tests.policies.tabular import GAMMA, HORIZON, REWARD_RANGE, Tabular, exact
+from tests.problems.three_states import GAMMA, HORIZON, REWARD_RANGE, ThreeStates, exact
 
 CANDIDATE = np.array([[0.3, 0.7], [0.6, 0.4], [0.5, 0.5]])
 N_ENVS = 4
@@ -17,7 +17,9 @@ N_ENVS = 4
 
 def learn_and_log(seed: int) -> ove.Trajectories:
     """Log of PPO learning fast: its policy changes every 16 steps."""
-    venv = ove.VecLogActionProbability(DummyVecEnv([Tabular] * N_ENVS), reward_range=REWARD_RANGE)
+    venv = ove.VecLogActionProbability(
+        DummyVecEnv([ThreeStates] * N_ENVS), reward_range=REWARD_RANGE
+    )
     model = PPO(
         "MlpPolicy",
         venv,

@@ -12,7 +12,7 @@ from stable_baselines3 import DQN
 from stable_baselines3.common.vec_env import DummyVecEnv
 
 import ove_sb3 as ove
-from tests.policies.tabular import GAMMA, REWARD_RANGE, Tabular, exact
+from tests.problems.three_states import GAMMA, REWARD_RANGE, ThreeStates, exact
 
 N_ENVS, EPSILON, DELTA = 192, 0.5, 0.2
 REASON = "decided once for all of its environments"
@@ -54,11 +54,11 @@ def true_mean(model: DQN) -> float:
 
 
 def played(seed: int) -> tuple[DQN, ove.Trajectories]:
-    venv = DummyVecEnv([Tabular] * N_ENVS)
+    venv = DummyVecEnv([ThreeStates] * N_ENVS)
     venv.seed(seed)
     model = dqn(seed, venv)
     logged = ove.VecLogActionProbability(venv, model)
-    observations = logged.reset()
+    observations: Any = logged.reset()
     for _ in range(16):
         observations, _, _, _ = logged.step(model.predict(observations)[0])
     return model, logged.trajectories()
@@ -78,7 +78,7 @@ def test_no_wrong_number_is_called_guaranteed() -> None:
 
 
 def test_the_log_remembers(tmp_path: Path) -> None:
-    venv = ove.VecLogActionProbability(DummyVecEnv([Tabular] * 4), path=tmp_path)
+    venv = ove.VecLogActionProbability(DummyVecEnv([ThreeStates] * 4), path=tmp_path)
     model = dqn(0, venv)
     venv.set_model(model)
     with pytest.warns(ove.DependenceWarning, match="decides once for all of its 4 environments"):
@@ -86,7 +86,7 @@ def test_the_log_remembers(tmp_path: Path) -> None:
     venv.close()
     data = ove.Trajectories.load(tmp_path)
     assert data.metadata.shared_exploration
-    candidate = dqn(1, DummyVecEnv([Tabular]))
+    candidate = dqn(1, DummyVecEnv([ThreeStates]))
     result = ove.evaluate(tmp_path, candidate, gamma=GAMMA, reward_range=REWARD_RANGE, horizon=4)
     assert not result.guaranteed
     assert any(REASON in text for text in result.warnings)
@@ -97,12 +97,12 @@ def test_the_log_remembers(tmp_path: Path) -> None:
 
 
 def test_one_coin_for_each_environment_is_guaranteed() -> None:
-    model = dqn(0, DummyVecEnv([Tabular]))
-    data = ove.collect(model, DummyVecEnv([Tabular] * 8), 200, seed=0)
+    model = dqn(0, DummyVecEnv([ThreeStates]))
+    data = ove.collect(model, DummyVecEnv([ThreeStates] * 8), 200, seed=0)
     assert not data.metadata.shared_exploration
     assert evaluated(data, model).guaranteed
-    single = ove.VecLogActionProbability(DummyVecEnv([Tabular]), model)
-    observations = single.reset()
+    single = ove.VecLogActionProbability(DummyVecEnv([ThreeStates]), model)
+    observations: Any = single.reset()
     for _ in range(200):
         observations, _, _, _ = single.step(model.predict(observations)[0])
     assert not single.trajectories().metadata.shared_exploration

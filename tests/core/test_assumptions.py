@@ -14,11 +14,12 @@ import numpy as np
 import pytest
 
 import ove_sb3 as ove
-from benchmarks.problems import chain, recommender
 from ove_sb3._validation import check_integer, check_range, check_real
 from ove_sb3.core import assumptions as assumptions_module
 from ove_sb3.core.assumptions import FROM_DATA, Assumptions, Limits
 from ove_sb3.core.label import Evidence
+from tests.problems.bandits import recommender
+from tests.problems.chain import chain
 
 NAN, INF = float("nan"), float("inf")
 GOOD: dict[str, Any] = {

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import ove_sb3 as ove
-from benchmarks.problems import chain
+from tests.problems.chain import chain
 
 GOOD: dict[str, Any] = {
     "log_ratios": [0.1, -0.2, 0.3, 0.0],

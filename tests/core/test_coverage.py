@@ -10,15 +10,10 @@ import pytest
 from scipy.stats import binom
 
 import ove_sb3 as ove
-from benchmarks.problems import (
-    Problem,
-    adversary,
-    binary_bandit,
-    chain,
-    continuous_bandit,
-    gridworld,
-    recommender,
-)
+from tests.problems.bandits import adversary, binary_bandit, continuous_bandit, recommender
+from tests.problems.chain import chain
+from tests.problems.gridworld import gridworld
+from tests.problems.problem import Problem
 
 PROBLEMS = {
     problem.name: problem

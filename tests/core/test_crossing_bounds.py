@@ -11,8 +11,8 @@ import ove_sb3 as ove
 from ove_sb3.core.assumptions import Limits
 from ove_sb3.core.label import INCONSISTENT
 from ove_sb3.core.methods import Tails
+from tests.problems.fixed_logs import crossing
 
-from .golden_problems import crossing
 from .test_golden import statistics
 
 PROBLEM = crossing()

@@ -7,8 +7,10 @@ import numpy as np
 import pytest
 
 import ove_sb3 as ove
-from benchmarks.problems import chain, gridworld, recommender
 from ove_sb3.core.diagnostics import pareto_k
+from tests.problems.bandits import recommender
+from tests.problems.chain import chain
+from tests.problems.gridworld import gridworld
 
 
 def statistics(weights: np.ndarray) -> ove.TrajectoryStatistics:

@@ -9,8 +9,8 @@ from threadpoolctl import threadpool_limits
 
 import ove_sb3 as ove
 from ove_sb3.core.estimators import estimator_names, find_estimator
-from tests.core.reference import TinyProcess
 from tests.core.test_statistics import random_log
+from tests.problems.tiny import TinyProcess
 
 FIXED_LENGTH = np.full(30, 4)
 MEAN_ESTIMATORS = estimator_names("mean")
@@ -19,18 +19,18 @@ VARIANCE_ESTIMATORS = estimator_names("variance")
 
 def expectation(n: int, estimate: Callable[[ove.TrajectoryStatistics], float]) -> float:
     """Exact expectation over all data sets of n trajectories."""
-    process = TinyProcess()
+    process = TinyProcess.of()
     total = 0.0
     for probability, log_ratios, rewards, lengths in process.data_sets(n):
         stats = ove.trajectory_statistics(
-            log_ratios, rewards, lengths, gamma=process.gamma, horizon=process.horizon
+            log_ratios, rewards, lengths, gamma=process.mdp.gamma, horizon=process.mdp.horizon
         )
         total += probability * estimate(stats)
     return total
 
 
 def test_the_enumeration_is_complete() -> None:
-    process = TinyProcess()
+    process = TinyProcess.of()
     probabilities = [probability for probability, _, _ in process.trajectories()]
     assert sum(probabilities) == pytest.approx(1.0, abs=1e-14)
     assert len(probabilities) == 11
@@ -39,7 +39,7 @@ def test_the_enumeration_is_complete() -> None:
 
 @pytest.mark.filterwarnings("ignore::ove_sb3.errors.SupportWarning")
 def test_per_decision_forms_have_the_right_expectation() -> None:
-    mean, variance = TinyProcess().moments()
+    mean, variance = TinyProcess.of().moments()
     assert expectation(2, lambda s: s.pdis.mean()) == pytest.approx(mean, abs=1e-10)
     assert expectation(2, lambda s: s.cdis.mean()) == pytest.approx(variance + mean**2, abs=1e-10)
     for estimator in ("pdis", "is", "crossfit"):
@@ -53,7 +53,7 @@ def test_per_decision_forms_have_the_right_expectation() -> None:
 @pytest.mark.parametrize("n", [2, 3])
 def test_the_papers_estimators_are_exactly_unbiased(estimator: str, n: int) -> None:
     value = expectation(n, lambda s: ove.estimate_variance(s, estimator=estimator))
-    assert value == pytest.approx(TinyProcess().moments()[1], abs=1e-10)
+    assert value == pytest.approx(TinyProcess.of().moments()[1], abs=1e-10)
 
 
 @pytest.mark.filterwarnings("ignore::ove_sb3.errors.SupportWarning")
@@ -61,7 +61,7 @@ def test_the_papers_estimators_are_exactly_unbiased(estimator: str, n: int) -> N
 @pytest.mark.parametrize("n", [2, 3])
 def test_shift_invariant_estimators_are_exactly_unbiased(estimator: str, n: int) -> None:
     value = expectation(n, lambda s: ove.estimate_variance(s, estimator=estimator))
-    assert value == pytest.approx(TinyProcess().moments()[1], abs=1e-10)
+    assert value == pytest.approx(TinyProcess.of().moments()[1], abs=1e-10)
 
 
 def test_estimators_are_marked_unbiased_where_their_expectation_is_exact() -> None:
@@ -73,40 +73,33 @@ def test_estimators_are_marked_unbiased_where_their_expectation_is_exact() -> No
     assert marked == {"mean": {"crossfit", "pdis", "is"}, "variance": exact}
 
 
-class SmallProcess(TinyProcess):
-    """Few enough trajectories to enumerate sets of four, for which there are folds to fit on."""
-
-    horizon = 2
-    end_after = np.array([[0.0, 1.0], [1.0, 1.0]])
-
-
 @pytest.mark.filterwarnings("ignore::ove_sb3.errors.SupportWarning")
 @pytest.mark.parametrize("n", [4, 5, 6])
 @pytest.mark.parametrize("known_horizon", [True, False])
 def test_crossfit_is_exactly_unbiased_with_folds(n: int, known_horizon: bool) -> None:
-    process = SmallProcess()
+    # Few enough trajectories for sets of four, the smallest with folds to fit on.
+    process = TinyProcess.of(horizon=2, end_after=[[0.0, 1.0], [1.0, 1.0]])
     assert len(process.trajectories()) == 3
+    gamma = process.mdp.gamma if known_horizon else 1.0
     mean = variance = 0.0
     for probability, log_ratios, rewards, lengths in process.data_sets(n):
         stats = ove.trajectory_statistics(
             log_ratios,
             rewards,
             lengths,
-            gamma=process.gamma if known_horizon else 1.0,
-            horizon=process.horizon if known_horizon else None,
+            gamma=gamma,
+            horizon=process.mdp.horizon if known_horizon else None,
         )
         mean += probability * ove.estimate_mean(stats, estimator="crossfit")
         variance += probability * ove.estimate_variance(stats)
-    if not known_horizon:
-        process.gamma = 1.0
-    assert (mean, variance) == pytest.approx(process.moments(), abs=1e-10)
+    assert (mean, variance) == pytest.approx(process.moments(gamma), abs=1e-10)
 
 
 @pytest.mark.filterwarnings("ignore::ove_sb3.errors.SupportWarning")
 @pytest.mark.parametrize("estimator", ["naive_is", "naive_plugin", "wis"])
 def test_the_biased_ones_are_biased(estimator: str) -> None:
     value = expectation(2, lambda s: ove.estimate_variance(s, estimator=estimator))
-    assert abs(value - TinyProcess().moments()[1]) > 0.1
+    assert abs(value - TinyProcess.of().moments()[1]) > 0.1
 
 
 @pytest.mark.filterwarnings("ignore::ove_sb3.errors.SupportWarning")

@@ -13,8 +13,7 @@ import numpy as np
 import pytest
 
 import ove_sb3 as ove
-
-from .golden_problems import DATASETS, PROBLEMS, Problem, dataset
+from tests.problems.fixed_logs import DATASETS, PROBLEMS, Problem, dataset
 
 RTOL = 1e-12
 GOLDEN: dict[str, Any] = json.loads(Path(__file__).with_name("golden.json").read_text())

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import ove_sb3 as ove
-from benchmarks.problems import gridworld
 from ove_sb3._validation import FloatArray, IntArray
 from ove_sb3.core.estimators import Estimator, estimator_names, find_estimator
+from tests.problems.gridworld import gridworld
 
 from .test_statistics import episodes, random_log
 

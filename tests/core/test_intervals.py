@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 
 import ove_sb3 as ove
-from benchmarks.problems import binary_bandit, chain, continuous_bandit, gridworld, recommender
+from tests.problems.bandits import binary_bandit, continuous_bandit, recommender
+from tests.problems.chain import chain
+from tests.problems.gridworld import gridworld
 
 GUARANTEED = ("betting", "paper")
 EVERY = ("betting", "paper", "bootstrap", "normal")

@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 
 import ove_sb3 as ove
-from benchmarks.problems import chain
 from ove_sb3.core.assumptions import Assumptions
 from ove_sb3.core.inference import a_priori_interval, compute_interval
 from ove_sb3.core.label import Evidence, decide_label
 from ove_sb3.core.methods import as_method, method_names
+from tests.problems.chain import chain
 
 PACKAGE = Path(ove.__file__).parent
 REASONS = {

@@ -18,6 +18,7 @@ import pytest
 import ove_sb3 as ove
 from ove_sb3._validation import FloatArray
 from ove_sb3.core.assumptions import Assumptions
+from ove_sb3.core.betting import averages
 from ove_sb3.core.betting.capital import BetTarget, Schedule, last_capitals
 from ove_sb3.core.quantities import mean as mean_module
 from ove_sb3.core.quantities import variance as variance_module
@@ -73,7 +74,7 @@ def expected_capital(
         bets.append((target, schedule))
         return -1
 
-    monkeypatch.setattr(mean_module, "last_rejected", record)
+    monkeypatch.setattr(averages, "last_rejected", record)
     monkeypatch.setattr(variance_module, "last_rejected", record)
     rounds = outcomes(learned)
     total = 0.0

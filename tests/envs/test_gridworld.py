@@ -7,8 +7,7 @@ import pytest
 from numpy.typing import NDArray
 
 from ove_sb3.envs import GridworldEnv
-
-from .moment_checks import assert_moments_match
+from tests.problems.moment_checks import assert_moments_match
 
 UNIFORM = np.full((16, 8), 1 / 8)
 

@@ -8,8 +8,7 @@ from scipy.stats import kstest, norm
 
 from ove_sb3.envs import RecommenderEnv
 from ove_sb3.envs.recommender.moments import clipped_normal_moments
-
-from .moment_checks import assert_moments_match
+from tests.problems.moment_checks import assert_moments_match
 
 
 def test_default_is_the_published_setting() -> None:

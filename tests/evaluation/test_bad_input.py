@@ -13,8 +13,7 @@ from stable_baselines3 import A2C, PPO
 
 import ove_sb3 as ove
 from ove_sb3.data.metadata import Metadata
-
-from .corridor import GAMMA, make_env
+from tests.problems.corridor import GAMMA, make_env
 
 
 def truncated_last(data: ove.Trajectories) -> ove.Trajectories:
@@ -100,7 +99,7 @@ def test_a_candidate_with_other_spaces(data: ove.Trajectories, make: Any, messag
         ({"model_class": PPO}, "`model_class` must be None unless"),
         ({"quantities": []}, "`quantities` must name at least one quantity"),
         ({"quantities": "mean"}, "`quantities` must be a sequence"),
-        ({"quantities": ["median of nothing"]}, "`quantity` must be one of 'mean', 'variance'"),
+        ({"quantities": ["median of nothing"]}, "`quantity` must be one of .*'mean', .*'variance'"),
         ({"quantities": [3]}, "`quantity` must be a quantity such as"),
         ({"method": "luck"}, "`method` must be one of 'betting'"),
         ({"method": None}, "`method` must be a method such as"),

@@ -20,8 +20,8 @@ from ove_sb3.data.log import MemoryLog
 from ove_sb3.evaluation.reduction import reduce_log
 from ove_sb3.experiments.runner import run_study
 from tests.experiments.small import BANDIT, SIZES
+from tests.problems.corridor import GAMMA, HORIZON, choices, make_model, simulate
 
-from .corridor import GAMMA, HORIZON, choices, make_model, simulate
 from .same import same_result, same_statistics
 from .test_scaling import BLOCK, as_policy_candidate
 from .workers import Deadly, Traveler, lines

@@ -15,8 +15,7 @@ from scipy.stats import binomtest
 from stable_baselines3 import PPO
 
 import ove_sb3 as ove
-
-from .corridor import GAMMA, choices, exact_moments, make_model, simulate
+from tests.problems.corridor import GAMMA, choices, exact_moments, make_model, simulate
 
 
 @pytest.fixture(scope="module")

@@ -16,17 +16,17 @@ from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.vec_env import DummyVecEnv
 
 import ove_sb3 as ove
-from tests.policies.tabular import (
+from tests.policies.toys import CASES, Toy, make_model, toys
+from tests.problems.three_states import (
     GAMMA,
     REWARD_RANGE,
     UNIFORM,
-    Tabular,
+    ThreeStates,
     exact,
     probabilities,
     simulate,
     small_ppo,
 )
-from tests.policies.toys import CASES, Toy, make_model, toys
 
 OPTIONS: dict[str, Any] = {"gamma": GAMMA, "reward_range": REWARD_RANGE, "horizon": 4}
 TRAINED, SELECTED = "was trained on these trajectories", "was selected by its evaluations"
@@ -41,7 +41,7 @@ def reasons(data: Any, candidate: Any, **options: Any) -> list[str]:
 
 
 def trained(seed: int = 0, n_steps: int = 256, path: Path | None = None) -> tuple[Any, Any]:
-    venv = ove.VecLogActionProbability(DummyVecEnv([Tabular]), path=path)
+    venv = ove.VecLogActionProbability(DummyVecEnv([ThreeStates]), path=path)
     model = small_ppo(seed, venv)
     venv.set_model(model)
     model.learn(n_steps)
@@ -60,7 +60,7 @@ def test_a_log_of_its_own_training(tmp_path: Path) -> None:
     assert reasons(data, mixture) == [TRAINED]
     assert reasons(data, ove.EpsilonGreedyPolicy(model, 0.5)) == [TRAINED]
     # Other logs, and models that had no part in this one.
-    assert reasons(ove.collect(model, Tabular(), 200, seed=0), model) == []
+    assert reasons(ove.collect(model, ThreeStates(), 200, seed=0), model) == []
     assert reasons(simulate(UNIFORM, 200, np.random.default_rng(0)), model) == []
     assert reasons(data, small_ppo(7)) == []
     model.save(tmp_path / "model")
@@ -79,9 +79,9 @@ def test_a_log_of_its_own_training(tmp_path: Path) -> None:
 def test_collect_leaves_nothing() -> None:
     model = small_ppo()
     before = set(vars(model)) | set(vars(model.policy))
-    data = ove.collect(model, Tabular(), 50, seed=0)
-    logged = ove.VecLogActionProbability(DummyVecEnv([Tabular]), model)
-    observations = logged.reset()
+    data = ove.collect(model, ThreeStates(), 50, seed=0)
+    logged = ove.VecLogActionProbability(DummyVecEnv([ThreeStates]), model)
+    observations: Any = logged.reset()
     for _ in range(200):
         observations, _, _, _ = logged.step(model.predict(observations)[0])
     assert set(vars(model)) | set(vars(model.policy)) == before
@@ -124,8 +124,8 @@ def test_saving_and_loading_keep_it(case: str, tmp_path: Path) -> None:
 
 def test_a_model_that_changes_in_a_loop_is_marked() -> None:
     model = small_ppo()
-    logged = ove.VecLogActionProbability(DummyVecEnv([Tabular]), model)
-    observations = logged.reset()
+    logged = ove.VecLogActionProbability(DummyVecEnv([ThreeStates]), model)
+    observations: Any = logged.reset()
     for step in range(200):
         if step == 100:
             model.learn(32)

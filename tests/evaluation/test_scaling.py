@@ -17,8 +17,8 @@ from ove_sb3.core.statistics import StepScores, shard_statistics
 from ove_sb3.data.log import MemoryLog
 from ove_sb3.evaluation.candidates import as_candidate
 from ove_sb3.evaluation.reduction import Total, reduce_log
+from tests.problems.corridor import GAMMA, HORIZON, choices, make_model, simulate
 
-from .corridor import GAMMA, HORIZON, choices, make_model, simulate
 from .same import same_result, same_statistics
 from .workers import Deadly, Traveler, lines
 

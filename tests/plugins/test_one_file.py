@@ -18,7 +18,7 @@ from ove_sb3.core.estimators import base as estimators
 from ove_sb3.core.methods import base as methods
 from ove_sb3.core.quantities import base as quantities
 from ove_sb3.errors import InvalidInputError
-from tests.evaluation.corridor import GAMMA, choices, make_model, simulate
+from tests.problems.corridor import GAMMA, choices, make_model, simulate
 
 from . import toys
 

@@ -1,6 +1,13 @@
 """Point estimators: a registry, and one file per family."""
 
-from . import crossfit, importance_sampling, pairwise, self_normalized
+from . import (
+    crossfit,
+    importance_sampling,
+    pairwise,
+    per_decision,
+    self_normalized,
+    weighted_distribution,
+)
 from .base import Estimator, estimator_names, find_estimator, register_estimator
 
 __all__ = [
@@ -10,6 +17,8 @@ __all__ = [
     "find_estimator",
     "importance_sampling",
     "pairwise",
+    "per_decision",
     "register_estimator",
     "self_normalized",
+    "weighted_distribution",
 ]

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -37,15 +39,52 @@ class Estimator:
         Whether its expectation is exact at every n.
     columns : tuple of Column
         Columns it needs beyond the built-in ones.
+    parametric : bool
+        For a kind of quantities with a parameter, such as the p of a quantile: `estimate`,
+        `influence` and `smooth` take it as a second argument, until `bind` fixes it.
+    link : callable or None
+        For an estimate that is no smooth function of averages, such as a quantile: increasing map
+        from statistics and a value of the smooth statistic to one of the quantity.
+    columns_of : callable or None
+        Further columns that depend on the parameter, for a parametric estimator.
     """
 
     name: str
     quantity: str
-    estimate: Callable[[TrajectoryStatistics], float]
-    influence: Callable[[TrajectoryStatistics], FloatArray] | None = None
-    smooth: Callable[[TrajectoryStatistics], SmoothStatistic] | None = None
+    estimate: Callable[..., float]
+    influence: Callable[..., FloatArray] | None = None
+    smooth: Callable[..., SmoothStatistic] | None = None
     unbiased: bool = False
     columns: tuple[Column, ...] = ()
+    parametric: bool = False
+    link: Callable[[TrajectoryStatistics, float], float] | None = None
+    columns_of: Callable[[float], tuple[Column, ...]] | None = None
+
+    def bind(self, parameter: float | None) -> Estimator:
+        """The estimator of the quantity with this parameter; itself if it takes none."""
+        if not self.parametric or parameter is None:
+            return self
+
+        def bound(function: Callable[..., Any] | None) -> Callable[..., Any] | None:
+            return None if function is None else lambda stats: function(stats, parameter)
+
+        return replace(
+            self,
+            estimate=lambda stats: self.estimate(stats, parameter),
+            influence=bound(self.influence),
+            smooth=bound(self.smooth),
+            columns=self.columns + (self.columns_of(parameter) if self.columns_of else ()),
+            parametric=False,
+        )
+
+    def linked(
+        self, stats: TrajectoryStatistics, bounds: tuple[float, float]
+    ) -> tuple[float, float]:
+        """Bounds on the quantity from bounds on the smooth statistic; infinite ones stay."""
+        if self.link is None:
+            return bounds
+        low, high = (self.link(stats, b) if math.isfinite(b) else b for b in bounds)
+        return low, high
 
     @property
     def can_be_resampled(self) -> bool:
@@ -94,11 +133,12 @@ def find_estimator(quantity: str, name: object) -> Estimator:
 def register_estimator(
     name: str,
     quantity: str,
-    estimate: Callable[[TrajectoryStatistics], float],
+    estimate: Callable[..., float],
     *,
-    influence: Callable[[TrajectoryStatistics], FloatArray] | None = None,
+    influence: Callable[..., FloatArray] | None = None,
     unbiased: bool = False,
     columns: Sequence[Column] = (),
+    parametric: bool = False,
     replace: bool = False,
 ) -> Estimator:
     """Register an estimator, to be used by name wherever an estimator is taken.
@@ -118,6 +158,9 @@ def register_estimator(
         Whether its expectation is exact at every n.
     columns : sequence of Column
         Columns it needs beyond the built-in ones.
+    parametric : bool
+        `estimate` and `influence` take the parameter of the quantity, such as the p of a quantile,
+        as a second argument.
     replace : bool
         Replace an estimator of that name.
 
@@ -125,5 +168,7 @@ def register_estimator(
     -------
     Estimator
     """
-    estimator = Estimator(name, quantity, estimate, influence, None, unbiased, tuple(columns))
+    estimator = Estimator(
+        name, quantity, estimate, influence, None, unbiased, tuple(columns), parametric
+    )
     return add(estimator, replace=replace)

@@ -60,10 +60,12 @@ class Bootstrap(Method):
         rng: np.random.Generator,
     ) -> tuple[float, float]:
         """Bounds from resampled estimates."""
-        statistic = quantity.find_estimator(self.estimator).smooth_statistic(stats)
-        return bootstrap_bounds(
+        estimator = quantity.find_estimator(self.estimator)
+        statistic = estimator.smooth_statistic(stats)
+        bounds = bootstrap_bounds(
             statistic, self.variant, tails.lower, tails.upper, self.n_resamples, rng
         )
+        return estimator.linked(stats, bounds)
 
 
 def bootstrap_bounds(

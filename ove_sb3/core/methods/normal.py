@@ -46,9 +46,11 @@ class Normal(Method):
         rng: np.random.Generator,
     ) -> tuple[float, float]:
         """Estimate plus and minus a multiple of its standard error."""
-        statistic = quantity.find_estimator(self.estimator).smooth_statistic(stats)
+        estimator = quantity.find_estimator(self.estimator)
+        statistic = estimator.smooth_statistic(stats)
         value, error = statistic.value, statistic.standard_error
-        return (
+        bounds = (
             float(value + ndtri(tails.lower) * error) if tails.lower > 0.0 else -math.inf,
             float(value - ndtri(tails.upper) * error) if tails.upper > 0.0 else math.inf,
         )
+        return estimator.linked(stats, bounds)

@@ -7,7 +7,10 @@ from .base import (
     quantity_names,
     register_quantity,
 )
+from .cvar import CVaR
 from .mean import Mean
+from .probability import ProbabilityBelow
+from .quantile import Quantile
 from .standard_deviation import StandardDeviation
 from .variance import Variance
 
@@ -15,7 +18,10 @@ DEFAULT_QUANTITIES: tuple[Quantity, ...] = (Mean(), Variance(), StandardDeviatio
 
 __all__ = [
     "DEFAULT_QUANTITIES",
+    "CVaR",
     "Mean",
+    "ProbabilityBelow",
+    "Quantile",
     "Quantity",
     "StandardDeviation",
     "Variance",

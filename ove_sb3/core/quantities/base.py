@@ -28,13 +28,16 @@ class Quantity(ABC):
         Name under which it is registered, and under which its estimators are.
     label : str
         Display name.
+    title : str
+        Display name in full.
+    parameter : float or None
+        Number that makes it one of its kind, passed on to its estimators.
     default_estimator : str
     columns : tuple of Column
         Columns it needs beyond the built-in ones.
     """
 
     kind: ClassVar[str]
-    label: ClassVar[str]
     default_estimator: ClassVar[str] = "crossfit"
     columns: ClassVar[tuple[Column, ...]] = ()
 
@@ -42,6 +45,21 @@ class Quantity(ABC):
     def name(self) -> str:
         """Short name, such as ``"variance"`` or ``"quantile:0.05"``."""
         return self.kind
+
+    @property
+    @abstractmethod
+    def label(self) -> str:
+        """Display name."""
+
+    @property
+    def title(self) -> str:
+        """Display name in full."""
+        return f"{self.label} of the return"
+
+    @property
+    def parameter(self) -> float | None:
+        """Number that makes it one of its kind, such as the p of a quantile."""
+        return None
 
     @property
     def base(self) -> Quantity:
@@ -63,7 +81,7 @@ class Quantity(ABC):
     def find_estimator(self, name: str | None = None) -> Estimator:
         """Estimator of `base` by name; the default one for None."""
         chosen = self.base.default_estimator if name is None else name
-        return find_estimator(self.base.kind, chosen)
+        return find_estimator(self.base.kind, chosen).bind(self.base.parameter)
 
     def estimate(self, stats: TrajectoryStatistics, estimator: str | None = None) -> float:
         """Point estimate."""
@@ -117,19 +135,48 @@ def register_quantity(
     return _REGISTRY.add(kind, factory, replace=replace)
 
 
-def without_argument(quantity: Callable[[], Quantity]) -> Callable[[str | None], Quantity]:
-    """Factory for a quantity whose short name has no colon."""
+def without_argument(
+    quantity: Callable[[], Quantity], kind: str | None = None
+) -> Callable[[str | None], Quantity]:
+    """Factory for a quantity whose short name has no colon; `kind` if it is not its own."""
 
     def make(argument: str | None) -> Quantity:
         made = quantity()
+        name = kind or made.name
         if argument is not None:
             raise InvalidInputError(
-                f"`quantity` must be {made.name!r} without an argument, got "
-                f"'{made.name}:{argument}'."
+                f"`quantity` must be {name!r} without an argument, got '{name}:{argument}'."
             )
         return made
 
     return make
+
+
+def number_argument(
+    kind: str, quantity: Callable[[float], Quantity]
+) -> Callable[[str | None], Quantity]:
+    """Factory for a quantity whose short name has a number after the colon."""
+
+    def make(argument: str | None) -> Quantity:
+        try:
+            number = float(argument) if argument is not None else None
+        except ValueError:
+            number = None
+        if number is None:
+            got = kind if argument is None else f"{kind}:{argument}"
+            raise InvalidInputError(
+                f"`quantity` {kind!r} must have a number after a colon, such as '{kind}:0.1', got "
+                f"{got!r}."
+            )
+        return quantity(number)
+
+    return make
+
+
+def short_number(value: float) -> str:
+    """The number without needless digits."""
+    short = f"{value:g}"
+    return short if float(short) == value else repr(value)
 
 
 def quantity_names() -> tuple[str, ...]:

@@ -4,20 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-
 from ove_sb3._validation import FloatArray
 from ove_sb3.core.assumptions import Limits
-from ove_sb3.core.betting.capital import Schedule, grid_around, last_rejected
-from ove_sb3.core.betting.forms import Form, per_decision_forms, reference_return
-from ove_sb3.core.betting.targets import Choices, bet_against
+from ove_sb3.core.betting import averages
+from ove_sb3.core.betting.forms import per_decision_forms, reference_return
 from ove_sb3.core.concentration.inequalities import Inequality
 from ove_sb3.core.concentration.moments import paper_mean_lower, paper_mean_upper
 from ove_sb3.core.sample import Sample
 
 from .base import Quantity, register_quantity, without_argument
-
-_BLOCKS = 400  # revisions of the bet sizes; more are tighter and slower
 
 
 @dataclass(frozen=True)
@@ -57,17 +52,8 @@ register_quantity("mean", without_argument(Mean))
 
 def mean_lower(sample: Sample, level: float, *, sign: float = 1.0) -> float:
     """Lower confidence bound on the mean of ``sign * G`` at the given level."""
-    schedule = Schedule.plan(len(sample.stats), _BLOCKS, sample.overlaps)
+    schedule = sample.schedule(averages.BLOCKS)
     reference = reference_return(sample, schedule)
     forms = per_decision_forms(sample, reference, sign)
-
-    def choices(form: Form, mean: FloatArray, _variance: FloatArray) -> Choices:
-        d = np.clip(mean, form.low, form.high)[:, None]
-        z = np.stack([np.zeros_like(d), -np.ones_like(d), d], axis=-1)
-        return Choices(z, d - form.low, d, mean[:, None])
-
-    target, center, unit = bet_against(forms, schedule, level, choices)
     low, high = sorted(sign * (end - reference) for end in sample.limits.return_range)
-    grid = grid_around(center, unit, low, high)
-    index = last_rejected(target, schedule, grid, level)
-    return float(sign * reference + (grid[index] if index >= 0 else low))
+    return sign * reference + averages.mean_lower(forms, schedule, level, low, high)

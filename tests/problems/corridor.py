@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from functools import cache
+from dataclasses import replace
 from typing import Any
 
 import gymnasium as gym
@@ -14,6 +13,9 @@ from numpy.typing import NDArray
 from stable_baselines3 import PPO
 
 import ove_sb3 as ove
+from ove_sb3.core.stopping import LoggingRecord, begin_key
+
+from .mdp import FiniteMDP
 
 N_CELLS, HORIZON, GAMMA = 5, 6, 0.9
 REWARDS = (-1.0, 0.0, 0.5, 1.0, 2.0)  # on entering a cell; the last one ends the episode
@@ -75,6 +77,19 @@ def move(cell: int, forward: bool) -> int:
     return min(cell + 1, N_CELLS - 1) if forward else max(cell - 1, 0)
 
 
+def _process() -> FiniteMDP:
+    transition = np.zeros((N_CELLS, 2, N_CELLS))
+    for cell in range(N_CELLS):
+        for action, ahead in ((1, SUCCESS), (0, 1 - SUCCESS)):
+            transition[cell, action, move(cell, True)] += ahead
+            transition[cell, action, move(cell, False)] += 1 - ahead
+    reward = np.broadcast_to(REWARDS, transition.shape)
+    return FiniteMDP(transition, reward, np.arange(N_CELLS) == N_CELLS - 1, GAMMA, HORIZON, start=1)
+
+
+MDP = _process()
+
+
 def choices(model: PPO) -> NDArray[np.float64]:
     """Probability of action 1 in every cell, as stable-baselines3 itself computes it."""
     cells = torch.eye(N_CELLS)
@@ -83,49 +98,34 @@ def choices(model: PPO) -> NDArray[np.float64]:
     return np.asarray(distribution.probs[:, 1].double().numpy())  # type: ignore[union-attr]
 
 
+def table(forward: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Policy from its probability of action 1 in every cell."""
+    return np.stack([1 - forward, forward], axis=1)
+
+
 def simulate(forward: NDArray[np.float64], n: int, seed: int) -> ove.Trajectories:
-    """Draw n episodes of the policy, batched, from the rules above and not from the environment."""
-    rng = np.random.default_rng(seed)
-    cells = np.full(n, 1)
-    running = np.ones(n, dtype=bool)
-    columns: list[NDArray[Any]] = []
-    for _ in range(HORIZON):
-        action = (rng.random(n) < forward[cells]).astype(np.int64)
-        goes = (action == 1) == (rng.random(n) < SUCCESS)
-        to = np.where(goes, np.minimum(cells + 1, N_CELLS - 1), np.maximum(cells - 1, 0))
-        columns.append(np.stack([cells, action, to, running]))
-        cells = to
-        running = running & (cells != N_CELLS - 1)
-    cell, action, to, kept = np.stack(columns, axis=-1).reshape(4, -1)
-    at = kept.astype(bool)
-    p = np.where(action == 1, forward[cell], 1 - forward[cell])[at]
+    """Log of n episodes, from the process and not from the environment."""
+    policy = table(forward)
+    episodes = MDP.sample(policy, n, np.random.default_rng(seed))
     return ove.Trajectories.from_arrays(
-        observations=np.eye(N_CELLS, dtype=np.float32)[cell[at]],
-        actions=action[at],
-        log_probs=np.log(p),
-        rewards=np.array(REWARDS)[to[at]],
-        lengths=kept.reshape(n, HORIZON).sum(axis=1),
-        terminated=~running,
+        observations=np.eye(N_CELLS, dtype=np.float32)[episodes.states],
+        actions=episodes.actions,
+        log_probs=np.log(policy[episodes.states, episodes.actions]),
+        rewards=episodes.rewards,
+        lengths=episodes.lengths,
+        terminated=episodes.terminated,
         metadata={"horizon": HORIZON, "reward_range": REWARD_RANGE},
     )
 
 
 def exact_moments(forward: NDArray[np.float64], gamma: float = GAMMA) -> tuple[float, float]:
-    """Mean and variance of the return, by enumerating every course of an episode."""
+    """Mean and variance of the return."""
+    return MDP.moments(table(forward), gamma)
 
-    @cache
-    def returns(cell: int, steps_left: int) -> dict[float, float]:
-        if steps_left == 0 or cell == N_CELLS - 1:
-            return {0.0: 1.0}
-        ahead = forward[cell] * SUCCESS + (1 - forward[cell]) * (1 - SUCCESS)
-        distribution: dict[float, float] = defaultdict(float)
-        for goes, p in ((True, ahead), (False, 1 - ahead)):
-            to = move(cell, goes)
-            for rest, q in returns(to, steps_left - 1).items():
-                distribution[REWARDS[to] + gamma * rest] += p * q
-        return distribution
 
-    distribution = returns(1, HORIZON)
-    values, p = np.array(list(distribution)), np.array(list(distribution.values()))
-    mean = float(values @ p)
-    return mean, float((values - mean) ** 2 @ p)
+def with_unfinished(data: ove.Trajectories, n_missing: int) -> ove.Trajectories:
+    """As if logged one after another, until `n_missing` more had begun but not ended."""
+    begins = begin_key(7, 0) + np.arange(len(data))
+    record = LoggingRecord(len(data) + n_missing, len(data), n_steps=data.n_steps)
+    metadata = replace(data.metadata, begun={"7": record})
+    return replace(data, begins=begins, metadata=metadata)

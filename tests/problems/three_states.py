@@ -1,4 +1,4 @@
-"""A tiny tabular environment whose mean and variance of the return are known exactly."""
+"""Three states, two actions, at most four steps; as an environment and as a table."""
 
 from __future__ import annotations
 
@@ -15,11 +15,13 @@ from stable_baselines3.common.vec_env import DummyVecEnv
 import ove_sb3 as ove
 from ove_sb3.data.metadata import Metadata, describe_space
 
+from .mdp import FiniteMDP
+
 FloatArray = NDArray[np.float64]
 HORIZON = 4
 GAMMA = 0.9
 REWARD_RANGE = (-1.0, 1.0)
-END = 3  # the state after which nothing comes
+END = 3  # terminal state
 # probability of every next state, by state and action
 NEXT = np.array(
     [
@@ -32,7 +34,7 @@ REWARDS = np.array([[0.1, -0.3], [-1.0, 1.0], [0.4, -0.6]])
 UNIFORM = np.full((3, 2), 0.5)
 
 
-class Tabular(gym.Env[np.int64, np.int64]):
+class ThreeStates(gym.Env[np.int64, np.int64]):
     """Three states, two actions, at most four steps."""
 
     def __init__(self) -> None:
@@ -56,32 +58,28 @@ class Tabular(gym.Env[np.int64, np.int64]):
         return seen, reward, ended, self.time >= HORIZON and not ended, {}
 
 
+MDP = FiniteMDP(
+    transition=np.concatenate([NEXT, np.zeros((1, 2, 4))]),
+    reward=np.broadcast_to(np.append(REWARDS, [[0.0, 0.0]], axis=0)[:, :, None], (4, 2, 4)),
+    terminal=np.arange(4) == END,
+    gamma=GAMMA,
+    horizon=HORIZON,
+)
+
+
+def table(policy: FloatArray) -> FloatArray:
+    """Policy with a row for the end, (4, 2), from one without, (3, 2)."""
+    return np.append(policy, [[0.5, 0.5]], axis=0)
+
+
 def exact(policy: FloatArray, gamma: float = GAMMA) -> tuple[float, float]:
-    """Mean and variance of the return of `policy`, (3, 2), by dynamic programming."""
-    first, second = np.zeros(4), np.zeros(4)  # moments of the return from every state
-    for _ in range(HORIZON):
-        m1 = REWARDS + gamma * NEXT @ first
-        m2 = REWARDS**2 + 2 * gamma * REWARDS * (NEXT @ first) + gamma**2 * NEXT @ second
-        first = np.append((policy * m1).sum(axis=1), 0.0)
-        second = np.append((policy * m2).sum(axis=1), 0.0)
-    return float(first[0]), float(second[0] - first[0] ** 2)
+    """Mean and variance of the return of `policy`, (3, 2)."""
+    return MDP.moments(table(policy), gamma)
 
 
 def simulate(policy: FloatArray, n: int, rng: np.random.Generator) -> ove.Trajectories:
-    """Log of `n` episodes of `policy`, drawn all at once."""
-    state, alive = np.zeros(n, dtype=int), np.ones(n, dtype=bool)
-    columns: list[tuple[NDArray[Any], ...]] = []
-    for time in range(HORIZON):
-        action = (rng.random(n) >= policy[state, 0]).astype(int)
-        cumulated = NEXT[state, action].cumsum(axis=1)
-        after = (rng.random(n)[:, None] >= cumulated).sum(axis=1)
-        row = (np.arange(n), np.full(n, time), state, action, REWARDS[state, action])
-        columns.append(tuple(column[alive] for column in row))
-        alive = alive & (after < END)
-        state = np.where(alive, after, 0)
-    episode, step, states, actions, rewards = map(np.concatenate, zip(*columns, strict=True))
-    order = np.lexsort((step, episode))
-    states, actions = states[order], actions[order]
+    """Log of n episodes of `policy`, from the process and not from the environment."""
+    episodes = MDP.sample(table(policy), n, rng)
     metadata = Metadata(
         horizon=HORIZON,
         reward_range=REWARD_RANGE,
@@ -89,11 +87,11 @@ def simulate(policy: FloatArray, n: int, rng: np.random.Generator) -> ove.Trajec
         action_space=describe_space(spaces.Discrete(2)),
     )
     return ove.Trajectories.from_arrays(
-        observations=states,
-        actions=actions,
-        log_probs=np.log(policy[states, actions]),
-        rewards=rewards[order],
-        lengths=np.bincount(episode, minlength=n),
+        observations=episodes.states,
+        actions=episodes.actions,
+        log_probs=np.log(policy[episodes.states, episodes.actions]),
+        rewards=episodes.rewards,
+        lengths=episodes.lengths,
         metadata=metadata,
     )
 
@@ -107,7 +105,7 @@ def probabilities(model: Any) -> FloatArray:
 
 
 def small_ppo(seed: int = 0, venv: Any = None, **options: Any) -> PPO:
-    """A PPO that learns in big steps, so that every look sees another policy."""
+    """A PPO that learns in big steps, so that every evaluation sees another policy."""
     arguments: dict[str, Any] = {
         "n_steps": 32,
         "batch_size": 32,
@@ -119,4 +117,4 @@ def small_ppo(seed: int = 0, venv: Any = None, **options: Any) -> PPO:
         "seed": seed,
         **options,
     }
-    return PPO("MlpPolicy", DummyVecEnv([Tabular]) if venv is None else venv, **arguments)
+    return PPO("MlpPolicy", DummyVecEnv([ThreeStates]) if venv is None else venv, **arguments)

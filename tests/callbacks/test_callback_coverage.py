@@ -11,7 +11,7 @@ from scipy.stats import binomtest
 from stable_baselines3.common.callbacks import BaseCallback
 
 import ove_sb3 as ove
-from tests.policies.tabular import GAMMA, UNIFORM, exact, probabilities, simulate, small_ppo
+from tests.problems.three_states import GAMMA, UNIFORM, exact, probabilities, simulate, small_ppo
 
 N_EVALUATIONS = 6
 

@@ -13,8 +13,8 @@ from stable_baselines3.common.vec_env import DummyVecEnv
 
 import ove_sb3 as ove
 from ove_sb3.policies.sb3.isolation import untouched
-from tests.policies.tabular import Tabular, small_ppo
 from tests.policies.toys import CASES, HORIZON, make_model, toys
+from tests.problems.three_states import ThreeStates, small_ppo
 
 from .test_callback import log, make_callback, same, weights_of
 
@@ -50,7 +50,7 @@ def test_weights_are_the_same_with_and_without(case: str) -> None:
 
 
 def small_ars() -> sb3_contrib.ARS:
-    venv = DummyVecEnv([Tabular])
+    venv = DummyVecEnv([ThreeStates])
     return sb3_contrib.ARS("LinearPolicy", venv, n_delta=2, seed=0, device="cpu")
 
 

@@ -14,7 +14,15 @@ from stable_baselines3.common.vec_env import DummyVecEnv
 
 import ove_sb3 as ove
 from ove_sb3.data.log import DiskPart
-from tests.policies.tabular import HORIZON, REWARD_RANGE, UNIFORM, Tabular, simulate, small_ppo
+from tests.problems.corridor import with_unfinished
+from tests.problems.three_states import (
+    HORIZON,
+    REWARD_RANGE,
+    UNIFORM,
+    ThreeStates,
+    simulate,
+    small_ppo,
+)
 
 from .test_callback import log, make_callback
 
@@ -126,7 +134,7 @@ def test_a_file_that_is_never_found_is_an_error(
 def test_a_fresh_log_of_the_model_itself_keeps_the_guarantee() -> None:
     model = small_ppo()
     callback = make_callback(
-        lambda: ove.collect(model, Tabular(), 50, seed=model.num_timesteps), **KNOWN
+        lambda: ove.collect(model, ThreeStates(), 50, seed=model.num_timesteps), **KNOWN
     )
     model.learn(32, callback=callback)
     assert all(callback.evaluations["guaranteed"])
@@ -137,7 +145,7 @@ def test_a_fresh_log_of_the_model_itself_keeps_the_guarantee() -> None:
 
 
 def logged_training(path: Path | None = None) -> tuple[Any, ove.VecLogActionProbability]:
-    venv = ove.VecLogActionProbability(DummyVecEnv([Tabular]), path=path)
+    venv = ove.VecLogActionProbability(DummyVecEnv([ThreeStates]), path=path)
     model = small_ppo(venv=venv)
     venv.set_model(model)
     return model, venv
@@ -180,7 +188,7 @@ def test_the_training_log_in_memory_voids_the_guarantee() -> None:
 
 
 def test_the_log_of_a_wrapped_single_environment_voids_the_guarantee(tmp_path: Path) -> None:
-    env = ove.LogActionProbability(Tabular(), path=tmp_path)
+    env = ove.LogActionProbability(ThreeStates(), path=tmp_path)
     model = small_ppo(venv=DummyVecEnv([lambda: env]))
     env.set_model(model)
     callback = make_callback(tmp_path, **KNOWN)
@@ -329,7 +337,7 @@ def no_range() -> ove.Trajectories:
         (other_actions(), {}, ove.InvalidInputError, "must have the action space of the log"),
         (no_range(), {}, ove.InvalidInputError, "`reward_range` .* must be given"),
         (log(), {"reward_range": (0, 1)}, ove.AssumptionError, "`reward_range` must"),
-        (log(), {"horizon": 2}, ove.InvalidInputError, "`horizon` must be at least the longest"),
+        (log(), {"horizon": 2}, ove.InvalidInputError, "`horizon` must be at least"),
         (log(), {"max_ratio": 0.5}, ove.InvalidInputError, "`max_ratio` must"),
         ("/nowhere/at/all", {}, ove.StorageError, "must be a directory of logged episodes"),
     ],
@@ -402,13 +410,19 @@ def test_wrong_probabilities_leave_the_a_priori_range() -> None:
     assert (interval.lower, interval.upper) == interval.a_priori
 
 
-def test_logs_that_lack_many_episodes_are_refused() -> None:
+def test_episodes_that_never_ended_widen_the_bounds() -> None:
     data = log()
-    counts = {"logger": (1000, len(data))}  # begun but not logged, and logged
-    lacking = replace(data, metadata=replace(data.metadata, unfinished=counts))
-    assert lacking.metadata.incomplete_fraction > 0.25
-    with pytest.raises(ove.InvalidInputError, match="must hold most of the episodes"):
-        small_ppo().learn(32, callback=make_callback(lacking))
+    lacking = with_unfinished(data, len(data))
+    assert lacking.metadata.incomplete_fraction == 0.5
+    widths = []
+    for one in (data, lacking):
+        callback = make_callback(one)
+        small_ppo().learn(32, callback=callback)
+        assert callback.last_evaluation is not None
+        interval = callback.last_evaluation["mean"].interval
+        assert interval.guaranteed
+        widths.append(interval.width)
+    assert widths[1] > widths[0]
 
 
 def test_a_range_from_the_data_makes_the_bounds_approximate() -> None:

@@ -23,12 +23,12 @@ from stable_baselines3.common.vec_env import DummyVecEnv, VecNormalize
 import ove_sb3 as ove
 from ove_sb3._files import replacing
 from ove_sb3.evaluation.error_budget import ErrorBudget
-from tests.policies.tabular import (
+from tests.problems.three_states import (
     GAMMA,
     HORIZON,
     REWARD_RANGE,
     UNIFORM,
-    Tabular,
+    ThreeStates,
     simulate,
     small_ppo,
 )
@@ -209,7 +209,7 @@ def test_spending_continues_in_another_process_with_the_loaded_model(tmp_path: P
     model = small_ppo()
     model.learn(64, callback=first)
     model.save(tmp_path / "model")
-    loaded = PPO.load(tmp_path / "model", env=DummyVecEnv([Tabular]), device="cpu")
+    loaded = PPO.load(tmp_path / "model", env=DummyVecEnv([ThreeStates]), device="cpu")
     second = make_callback(log_path=tmp_path / "log")
     loaded.learn(32, callback=second, reset_num_timesteps=False)
     assert second.evaluations["evaluation"].tolist() == [1, 2, 3, 4, 5]
@@ -412,7 +412,7 @@ def test_normalized_observations_are_used_and_saved(tmp_path: Path) -> None:
     assert restored.obs_rms.count > 32  # type: ignore[attr-defined]
 
 
-class _Boxed(Tabular):
+class _Boxed(ThreeStates):
     def __init__(self) -> None:
         super().__init__()
         import gymnasium as gym
@@ -494,5 +494,5 @@ def test_it_works_in_a_list_and_under_a_progress_bar() -> None:
 
 def test_several_environments_count_calls_as_eval_callback_does() -> None:
     callback = make_callback(eval_freq=16)
-    small_ppo(venv=DummyVecEnv([Tabular] * 2), n_steps=16).learn(64, callback=callback)
+    small_ppo(venv=DummyVecEnv([ThreeStates] * 2), n_steps=16).learn(64, callback=callback)
     assert callback.evaluations_timesteps == [32, 64, 64]

@@ -1,0 +1,171 @@
+"""Mean of the worst returns: the conditional value at risk.
+
+Let q be the p-quantile and ``phi`` the indicator of the worst fraction p: 1 below q, a fraction of
+1 at q, 0 above, with mean p. Then ``p CVaR = E[phi G] = p m - E[phi (m - G)]`` for every m. Both
+bounds follow from comparing phi with an indicator that does not depend on q:
+
+- lower: ``phi (m - G) <= max(m - G, 0)`` for every m;
+- upper: if q is in (l, r], then 1{G <= l} <= phi, and r - G >= 0 wherever phi > 0, so that
+  ``CVaR <= E[v]`` with ``v = r - 1{G <= l} (r - G) / p``.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from ove_sb3._validation import FloatArray, check_real
+from ove_sb3.core.assumptions import Limits
+from ove_sb3.core.betting.averages import BLOCKS, mean_lower, value_form
+from ove_sb3.core.betting.capital import Schedule
+from ove_sb3.core.estimators.weighted_distribution import WeightedDistribution
+from ove_sb3.core.pilot import PilotDistribution
+from ove_sb3.core.sample import Sample
+
+from .base import Quantity, number_argument, register_quantity, short_number
+
+_SHARES = np.array([0.25, 0.5, 1.0])  # of p: levels of the m of the lower bound
+_ERRORS = np.array([-1.0, 1.0])  # of the pilot, further levels
+_SLACK = 0.15  # of the cell that holds the quantile, in standard errors of the CVaR
+_DENSE = 2.0  # standard errors of the pilot within which cells are small
+_FINEST = 8.0  # cells per standard error of the pilot
+_MOST_CELLS = 40  # on either side; what is left is one cell
+_GROWTH = {-1.0: 1.5, 1.0: 4.0}  # of the cells further out, to the left and right
+
+
+@dataclass(frozen=True)
+class CVaR(Quantity):
+    """Mean of the worst fraction `p` of the returns, the conditional value at risk."""
+
+    p: float
+
+    kind = "cvar"
+    default_estimator = "wis"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "p", check_real(self.p, "p", 0.0, 1.0, closed=False))
+
+    @property
+    def name(self) -> str:
+        """Short name, such as ``"cvar:0.1"``."""
+        return f"cvar:{short_number(self.p)}"
+
+    @property
+    def label(self) -> str:
+        """Display name."""
+        return f"CVaR {short_number(100 * self.p)}%"
+
+    @property
+    def parameter(self) -> float:
+        """The fraction p."""
+        return self.p
+
+    def of_sample(self, returns: FloatArray) -> float:
+        """Mean of the worst fraction p of the returns."""
+        return WeightedDistribution.of(returns, np.ones_like(returns)).cvar(self.p)
+
+    def a_priori(self, limits: Limits) -> tuple[float, float]:
+        """Range of the return."""
+        return limits.return_range
+
+    def betting_lower(self, sample: Sample, level: float) -> float:
+        """Lower confidence bound by betting."""
+        return cvar_lower(sample, self.p, level)
+
+    def betting_upper(self, sample: Sample, level: float) -> float:
+        """Upper confidence bound by betting."""
+        return cvar_upper(sample, self.p, level)
+
+
+register_quantity("cvar", number_argument("cvar", CVaR))
+
+
+def cvar_lower(sample: Sample, p: float, level: float) -> float:
+    """Lower confidence bound on the CVaR: that of E[m - max(m - G, 0) / p] for several m.
+
+    Each is at most the CVaR. Which of the m laid by the pilot is bet on is chosen per epoch, from
+    its past.
+    """
+    schedule, G, pilot = _prepare(sample)
+    error = pilot.standard_error(p) * math.sqrt(pilot.n / pilot.size)
+    levels = np.clip(np.concatenate([_SHARES * p, p + _ERRORS * error]), 0.0, 1.0)
+    reference = pilot.quantile(p)
+    forms = []
+    for m in np.unique(pilot.quantiles(levels)):
+        values = m - np.maximum(m - G, 0.0) / p
+        lowest = m - max(m - pilot.low, 0.0) / p
+        forms.append(value_form(sample, values, lowest, m, reference))
+    low, high = pilot.low - reference, pilot.high - reference
+    return reference + mean_lower(forms, schedule, level, low, high)
+
+
+def cvar_upper(sample: Sample, p: float, level: float) -> float:
+    """Upper confidence bound on the CVaR: the largest over cells (l, r] that cover the range.
+
+    Only the cell of the true quantile matters, so that no union bound over cells is needed. Cells
+    are laid by the pilot and tested from its quantile outwards. One whose r is no larger than the
+    bound so far cannot raise it.
+    """
+    schedule, G, pilot = _prepare(sample)
+    edges = _edges(pilot, p)
+    middle = min(int(np.searchsorted(edges, pilot.quantile(p))), edges.size - 1)
+    cells = sorted(range(1, edges.size), key=lambda k: abs(k - middle))
+    bound = pilot.low
+    for k in cells:
+        left, r = edges[k - 1], edges[k]
+        if r <= bound:
+            continue
+        excess = np.where(left >= G, (r - G) / p, 0.0)  # v = r - excess
+        form = value_form(sample, excess, 0.0, (r - pilot.low) / p)
+        highest = (r - pilot.low) / p
+        bound = max(bound, r - mean_lower([form], schedule, level, 0.0, highest, enough=r - bound))
+    return bound
+
+
+def _prepare(sample: Sample) -> tuple[Schedule, FloatArray, PilotDistribution]:
+    schedule = sample.schedule(BLOCKS)
+    G = sample.stats.returns[sample.order]
+    weights = sample.stats.weights[sample.order]
+    return schedule, G, PilotDistribution(G, weights, schedule, *sample.limits.return_range)
+
+
+def _edges(pilot: PilotDistribution, p: float) -> FloatArray:
+    """Edges of the cells, increasing from the lowest to the highest possible return.
+
+    A cell that holds the quantile, and mass u, adds about ``u (r - l) / (2 p)`` to the bound. That
+    is kept to a share of the standard error while the quantile may plausibly be in the cell. Cells
+    further out grow, as long as their value stays below the CVaR.
+    """
+    error = pilot.standard_error(p)
+    wide = error * math.sqrt(pilot.n / pilot.size)
+    around = pilot.quantiles(np.clip([p - wide, p + wide], 0.0, 1.0))
+    slope = float(around[1] - around[0]) / (2.0 * wide)  # of the quantile in its level
+    q = pilot.quantile(p)
+    shortfall = np.maximum(q - pilot.returns, 0.0)
+    spread = math.sqrt(pilot.mean_square(shortfall) / pilot.n) / p  # about that of the CVaR
+    step = math.sqrt(2.0 * p * _SLACK * spread / slope) if slope > 0.0 else wide
+    step = max(step, wide / _FINEST)
+    allowed = q - pilot.mean(shortfall) / p + _SLACK * spread
+
+    def too_wide(low: float, high: float) -> bool:
+        left, r = pilot.quantiles(np.clip([low, high], 0.0, 1.0))
+        return bool(
+            r - pilot.mean(np.where(pilot.returns <= left, r - pilot.returns, 0.0)) / p > allowed
+        )
+
+    levels = [p - step / 2, p + step / 2]
+    for sign, end in ((-1.0, 0.0), (1.0, 1.0)):
+        level, width = p + sign * step / 2, step
+        for _ in range(_MOST_CELLS):
+            if sign * (end - level) <= 0.0:
+                break
+            if abs(level - p) >= _DENSE * wide:
+                width *= _GROWTH[sign]
+            while sign < 0.0 and width > step and too_wide(level - width, level):
+                width /= _GROWTH[sign]
+            level += sign * width
+            levels.append(level)
+    inner = pilot.quantiles(np.clip(np.sort(levels), 0.0, 1.0))
+    return np.unique(np.concatenate([[pilot.low], inner, [pilot.high]]))

@@ -1,0 +1,131 @@
+"""Quantiles of the return."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from ove_sb3._validation import FloatArray, IntArray, check_real
+from ove_sb3.core.assumptions import Limits
+from ove_sb3.core.betting.averages import BLOCKS, mean_target, value_form
+from ove_sb3.core.betting.capital import BetTarget, Schedule, grid_around, last_rejected
+from ove_sb3.core.estimators.weighted_distribution import WeightedDistribution, rounding
+from ove_sb3.core.pilot import PilotDistribution
+from ove_sb3.core.sample import Sample
+
+from .base import (
+    Quantity,
+    number_argument,
+    register_quantity,
+    short_number,
+    without_argument,
+)
+
+_STEP = 0.1  # of the grid near the quantile, in standard errors of the distribution function
+_SEEN = 5.0  # observations of the rarer outcome from which on the past tells its variance
+
+
+@dataclass(frozen=True)
+class Quantile(Quantity):
+    """Quantile of the return: the least x with P(G <= x) >= p."""
+
+    p: float
+
+    kind = "quantile"
+    default_estimator = "wis"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "p", check_real(self.p, "p", 0.0, 1.0, closed=False))
+
+    @property
+    def name(self) -> str:
+        """Short name, such as ``"quantile:0.05"``; ``"median"`` for p = 0.5."""
+        return "median" if self.p == 0.5 else f"quantile:{short_number(self.p)}"
+
+    @property
+    def label(self) -> str:
+        """Display name."""
+        return "median" if self.p == 0.5 else f"{short_number(100 * self.p)}% quantile"
+
+    @property
+    def parameter(self) -> float:
+        """The probability p."""
+        return self.p
+
+    def of_sample(self, returns: FloatArray) -> float:
+        """Least of the returns that at least a fraction p does not exceed."""
+        return WeightedDistribution.of(returns, np.ones_like(returns)).quantile(self.p)
+
+    def a_priori(self, limits: Limits) -> tuple[float, float]:
+        """Range of the return."""
+        return limits.return_range
+
+    def betting_lower(self, sample: Sample, level: float) -> float:
+        """Lower confidence bound by betting."""
+        return threshold_lower(sample, 1.0 - self.p, level)
+
+    def betting_upper(self, sample: Sample, level: float) -> float:
+        """Upper confidence bound by betting."""
+        return -threshold_lower(sample, self.p, level, sign=-1.0)
+
+
+register_quantity("quantile", number_argument("quantile", Quantile))
+register_quantity("median", without_argument(lambda: Quantile(0.5), "median"))
+
+
+def threshold_lower(sample: Sample, mass: float, level: float, *, sign: float = 1.0) -> float:
+    """Largest x for which P(sign G >= x) > mass is proven, at the given level.
+
+    The thresholds x are a fixed, increasing sequence laid by the pilot. Each tests "E[w 1{sign G >=
+    x}] <= mass", and the first that is not rejected ends the sequence. The result is wrong only if
+    the first true hypothesis is rejected: no union bound over the thresholds is needed. With >=,
+    the result is exact at atoms.
+    """
+    schedule = sample.schedule(BLOCKS)
+    G = sign * sample.stats.returns[sample.order]
+    low, high = sorted(sign * end for end in sample.limits.return_range)
+    pilot = PilotDistribution(G, sample.stats.weights[sample.order], schedule, low, high)
+    p = 1.0 - mass
+    unit = pilot.standard_error(p)
+    thresholds = pilot.thresholds(grid_around(p, unit, 0.0, 1.0, step=_STEP))
+    slack = rounding(G)
+    ranks = np.searchsorted(thresholds - slack, G, side="right")
+    w = sample.stats.weights[sample.order]
+    thresholds, ranks = _distinct(thresholds, ranks, w)
+    if not thresholds.size:
+        return low
+    above = (pilot.quantile(p) - slack <= G).astype(np.float64)
+    target, _, _ = mean_target([value_form(sample, above, 0.0, 1.0)], schedule, level)
+    target = _for_thresholds(target, schedule, mass, ranks)
+    index = last_rejected(target, schedule, np.full(thresholds.size, mass), level)
+    return float(thresholds[index]) if index >= 0 else low
+
+
+def _distinct(
+    thresholds: FloatArray, ranks: IntArray, weights: FloatArray
+) -> tuple[FloatArray, IntArray]:
+    """Leave out thresholds whose test is that of a larger one: no weight lies between the two."""
+    between = np.bincount(ranks[weights > 0.0], minlength=thresholds.size + 1)[1:]
+    kept = between > 0
+    return thresholds[kept], np.concatenate([[0], np.cumsum(kept)])[ranks]
+
+
+def _for_thresholds(
+    target: BetTarget, schedule: Schedule, mass: float, ranks: IntArray
+) -> BetTarget:
+    """The bet target of one indicator, for the indicators of all thresholds.
+
+    Only the column w 1{G >= x} differs: it becomes a gain of w up to the observation's rank. Before
+    the rarer outcome has been seen a few times, its variance is that of a coin.
+    """
+    seen = schedule.epochs * min(mass, 1.0 - mass)
+    least = mass * (1.0 - mass) * np.minimum(1.0, _SEEN / seen)
+    return replace(
+        target,
+        columns=np.ascontiguousarray(target.columns[2:]),
+        coefficients=np.ascontiguousarray(target.coefficients[:, 2:]),
+        second_moments=np.maximum(target.second_moments, least),
+        gains=np.ascontiguousarray(target.columns[2]),
+        ranks=ranks,
+    )

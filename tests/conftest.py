@@ -1,0 +1,45 @@
+"""One thread for torch; logs and models on a problem with known truth, made once."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from stable_baselines3 import PPO
+
+    import ove_sb3 as ove
+
+
+@pytest.fixture(scope="session", autouse=True)
+def one_thread() -> None:
+    """Networks are tiny, and tests run in several processes."""
+    import torch
+
+    torch.set_num_threads(1)
+
+
+@pytest.fixture(scope="session")
+def behavior() -> PPO:
+    """Model that logs in the corridor."""
+    from tests.problems.corridor import make_model
+
+    return make_model(0)
+
+
+@pytest.fixture(scope="session")
+def candidate() -> PPO:
+    """Model to be evaluated."""
+    from tests.problems.corridor import make_model
+
+    return make_model(2)
+
+
+@pytest.fixture(scope="session")
+def data(behavior: PPO) -> ove.Trajectories:
+    """Log of 600 episodes of `behavior`."""
+    import ove_sb3 as ove
+    from tests.problems.corridor import REWARD_RANGE, make_env
+
+    return ove.collect(behavior, make_env(), 600, seed=0, reward_range=REWARD_RANGE)

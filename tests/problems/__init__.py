@@ -1,0 +1,1 @@
+"""Problems with known truth, shared by tests and benchmarks."""
