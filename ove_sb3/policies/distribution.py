@@ -8,7 +8,8 @@ Box.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -32,10 +33,13 @@ class ActionDistribution(ABC):
     state : object
         Recurrent state or noise state to pass with the next observations; None for policies
         without memory. The state of Ornstein-Uhlenbeck noise is known after `sample`.
+    columns : dict of str to ndarray, (n, ...)
+        Values to log beside the log-probability, known after `log_prob`.
     """
 
     action_space: spaces.Space[Any]
     state: Any = None
+    columns: Mapping[str, NDArray[Any]] = MappingProxyType({})
 
     @abstractmethod
     def __len__(self) -> int: ...
@@ -56,6 +60,10 @@ class ActionDistribution(ABC):
             "policy, or give the model action noise."
         )
 
+    def point_mass(self) -> ActionDistribution:
+        """Point mass on the most probable action, in a Box too, for a component of a mixture."""
+        return self.deterministic()
+
     def mode_probability(self, actions: ArrayLike) -> tuple[NDArray[np.bool_], FloatArray] | None:
         """Whether each action is the one that ``deterministic=True`` takes, and how likely that is.
 
@@ -72,6 +80,14 @@ class ActionDistribution(ABC):
         Cells are the choices of discrete actions and the bounds of a Box. If the behavior has
         probability 0 in a cell and the candidate does not, no ratio of logged actions shows it.
         """
+
+    def choices(self, actions: ArrayLike) -> tuple[FloatArray, IntArray] | None:
+        """Log-probabilities of all actions, (n, k), and which of them each of `actions` is, (n,).
+
+        None if there are too many actions, as in a Box.
+        """
+        del actions
+        return None
 
     def _rows(self, actions: ArrayLike) -> NDArray[Any]:
         """`actions` as (n, *action_shape), so that (n, 1) and (n,) are never broadcast."""
@@ -122,6 +138,15 @@ class Mixture(ActionDistribution):
         cells = [component.cells(actions) for component in self.components]
         weights = np.exp(self.log_weights).mean(axis=0)
         return weights @ np.stack([mass for mass, _ in cells]), cells[0][1]
+
+    @override
+    def choices(self, actions: ArrayLike) -> tuple[FloatArray, IntArray] | None:
+        parts = [component.choices(actions) for component in self.components]
+        known = [part for part in parts if part is not None]
+        if len(known) < len(parts):
+            return None
+        log_p = np.stack([table for table, _ in known], axis=2) + self.log_weights[:, None, :]
+        return np.asarray(logsumexp(log_p, axis=2)), known[0][1]
 
 
 def draw_choices(log_p: FloatArray, rng: np.random.Generator) -> IntArray:
