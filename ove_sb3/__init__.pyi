@@ -1,7 +1,7 @@
 """Public names of the package, one line each; loaded on first use."""
 
-from .callbacks import OffPolicyVarianceCallback as OffPolicyVarianceCallback
-from .callbacks import StopTrainingOnRequirements as StopTrainingOnRequirements
+from .callbacks.off_policy import OffPolicyVarianceCallback as OffPolicyVarianceCallback
+from .callbacks.stop_training import StopTrainingOnRequirements as StopTrainingOnRequirements
 from .collection.collect import collect as collect
 from .collection.wrappers import LogActionProbability as LogActionProbability
 from .collection.wrappers import VecLogActionProbability as VecLogActionProbability

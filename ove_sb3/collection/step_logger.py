@@ -65,6 +65,9 @@ class StepLogger:
         self._note_shared_exploration(source)
         self._model, self._fingerprint, self._state_digest = source.model, fingerprint, state_digest
         self._acted, self._fresh = True, False
+        # In `learn`: the number of steps it was called with.
+        total = getattr(source.model, "_total_timesteps", 0)
+        self.recorder.expect(int(total) - int(getattr(source.model, "num_timesteps", 0)))
         self.recorder.mark(behavior=type(source.model).__name__)
         if not self._adaptive:
             self.recorder.mark(adaptive=False, fingerprint=fingerprint)

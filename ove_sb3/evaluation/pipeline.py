@@ -24,7 +24,6 @@ from .reduction import reduce_log
 from .result import Evaluation, QuantityResult
 
 _FEWEST_FOR_APPROXIMATION = 20
-_MANY_INCOMPLETE = 0.01  # of all episodes
 
 
 def evaluate_candidates(
@@ -190,11 +189,12 @@ def _warnings(plan: Plan, results: Sequence[QuantityResult], missing: str | None
             "logging, and methods that need independent episodes, such as the bootstrap, are left "
             "out."
         )
-    if plan.incomplete_fraction >= _MANY_INCOMPLETE:
+    if plan.incomplete_fraction > 0.0:
         texts.append(
-            f"up to {plan.incomplete_fraction:.0%} of the episodes were reset before their end or "
-            "still running when logging stopped, and are missing: long ones more often than short "
-            "ones. Log more in one go, or fix the number of episodes in advance (ove_sb3.collect)."
+            f"up to {100 * plan.incomplete_fraction:.2g}% of the episodes were reset before their "
+            "end or still running when logging stopped: long ones more often than short ones. "
+            "Intervals by betting account for them; estimates and other intervals do not. Log more "
+            "in one go, or fix the number of episodes in advance (ove_sb3.collect)."
         )
     names = {result.quantity.name for result in results}
     for result in results:
