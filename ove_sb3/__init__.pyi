@@ -66,6 +66,7 @@ from .evaluation.result import QuantityResult as QuantityResult
 from .policies.builtin import SoftmaxPolicy as SoftmaxPolicy
 from .policies.builtin import TabularPolicy as TabularPolicy
 from .policies.builtin import UniformPolicy as UniformPolicy
+from .policies.deterministic import Deterministic as Deterministic
 from .policies.dispatch import action_distribution as action_distribution
 from .policies.distribution import ActionDistribution as ActionDistribution
 from .policies.log_prob import log_prob as log_prob

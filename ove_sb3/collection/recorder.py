@@ -102,6 +102,8 @@ class Recorder:
         """Add one step with its outcome."""
         if self.full:
             return
+        if outcome.signals:
+            step = step._replace(columns={**step.columns, **outcome.signals})
         self._steps.append((step, outcome.rewards))
         self._n_steps += self.n_envs
         if not outcome.ends:
@@ -141,6 +143,10 @@ class Recorder:
             overlaps=np.array([self.n_episodes - self._ended_before[i]])
             if self.n_envs > 1
             else None,
+            columns={
+                name: np.stack([step.columns[name][i] for step, _ in steps])
+                for name in first.columns
+            },
             begins=np.array([begin_key(self._writer_number, int(self._numbers[i]))]),
             metadata=self.metadata,
         )

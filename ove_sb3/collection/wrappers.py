@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from os import PathLike
 from typing import Any, SupportsFloat
 
@@ -65,6 +66,8 @@ class VecLogActionProbability(_LogAccess, VecEnvWrapper):
         these and the episodes in progress.
     reward_range : (float, float), optional
         Smallest and largest reward of the environment, stored in the metadata.
+    columns : sequence of str
+        Numbers in every info of the environment, such as a cost, to log beside the reward.
     total_timesteps : int, optional
         Number of steps, of all environments together, after which nothing more is logged. State it
         for a model that does not learn and a loop over steps: intervals are then narrower than for
@@ -100,6 +103,7 @@ class VecLogActionProbability(_LogAccess, VecEnvWrapper):
         *,
         flush_every: int = 64,
         reward_range: tuple[float, float] | None = None,
+        columns: Sequence[str] = (),
         total_timesteps: int | None = None,
     ) -> None:
         super().__init__(venv)
@@ -108,7 +112,7 @@ class VecLogActionProbability(_LogAccess, VecEnvWrapper):
         recorder = Recorder(
             venv.num_envs, metadata, path, flush_every, total_timesteps=total_timesteps
         )
-        self._logger = StepLogger(original, recorder)
+        self._logger = StepLogger(original, recorder, columns)
         self._masks: NDArray[np.bool_] | None = None
         if model is not None:
             self.set_model(model)
@@ -190,6 +194,8 @@ class LogActionProbability(
         these and the episode in progress.
     reward_range : (float, float), optional
         Smallest and largest reward of the environment, stored in the metadata.
+    columns : sequence of str
+        Numbers in every info of the environment, such as a cost, to log beside the reward.
     total_timesteps : int, optional
         Number of steps, of all environments together, after which nothing more is logged. State it
         for a model that does not learn and a loop over steps: intervals are then narrower than for
@@ -224,6 +230,7 @@ class LogActionProbability(
         *,
         flush_every: int = 64,
         reward_range: tuple[float, float] | None = None,
+        columns: Sequence[str] = (),
         total_timesteps: int | None = None,
     ) -> None:
         gym.utils.RecordConstructorArgs.__init__(
@@ -233,6 +240,7 @@ class LogActionProbability(
             path=path,
             flush_every=flush_every,
             reward_range=reward_range,
+            columns=columns,
             total_timesteps=total_timesteps,
         )
         gym.Wrapper.__init__(self, env)
@@ -240,7 +248,7 @@ class LogActionProbability(
         recorder = Recorder(
             1, metadata, path, flush_every, total_timesteps=total_timesteps, auto_reset=False
         )
-        self._logger = StepLogger(env, recorder)
+        self._logger = StepLogger(env, recorder, columns)
         if model is not None:
             self.set_model(model)
 

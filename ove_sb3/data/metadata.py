@@ -57,6 +57,9 @@ class Metadata:
     shared_exploration : bool
         The behavior decided once for several environments whether to explore, as DQN does: their
         episodes are dependent.
+    components : tuple of dict
+        Policies of a mixture that was drawn once per episode: ``weight``, ``policy`` (name of the
+        class) and ``fingerprint`` of each. Empty for any other behavior.
     """
 
     env_id: str | None = None
@@ -73,6 +76,7 @@ class Metadata:
     log_ids: tuple[str, ...] = ()
     deterministic_actions: bool = False
     shared_exploration: bool = False
+    components: tuple[Mapping[str, Any], ...] = ()
 
     def __post_init__(self) -> None:
         put = object.__setattr__
@@ -92,6 +96,7 @@ class Metadata:
         if self.reward_range is not None:
             put(self, "reward_range", check_range(self.reward_range, "reward_range"))
         put(self, "log_ids", check_log_ids(self.log_ids))
+        put(self, "components", _check_components(self.components))
         put(self, "begun", {_writer(k): _record(v) for k, v in self.begun.items()})
 
     @property
@@ -149,6 +154,16 @@ class Metadata:
             raise StorageError(f"the metadata of the log are damaged: {error}") from error
 
 
+def _check_components(values: Any) -> tuple[dict[str, Any], ...]:
+    keys = {"weight", "policy", "fingerprint"}
+    entries = tuple(values) if isinstance(values, (list, tuple)) else None
+    if entries is None or not all(isinstance(v, Mapping) and set(v) == keys for v in entries):
+        raise InvalidInputError(
+            f"`components` must be a sequence of dicts with {sorted(keys)}, got {values!r}."
+        )
+    return tuple(dict(entry) for entry in entries)
+
+
 def _names(cls: type[Metadata]) -> set[str]:
     return {f.name for f in fields(cls)}
 
@@ -177,6 +192,10 @@ def _same_fact(name: str, values: Sequence[Any]) -> Any:
 
 def _if_agreed(_name: str, values: Sequence[Any]) -> Any:
     return values[0] if all(value == values[0] for value in values) else None
+
+
+def _if_shared(_name: str, values: Sequence[Any]) -> Any:
+    return values[0] if all(value == values[0] for value in values) else ()
 
 
 def _versions(name: str, values: Sequence[Any]) -> Any:
@@ -219,6 +238,7 @@ _MERGE_RULES: dict[str, Callable[[str, Sequence[Any]], Any]] = {
     "log_ids": _union,
     "deterministic_actions": _any,
     "shared_exploration": _any,
+    "components": _if_shared,
 }
 """How the values of a field are joined. No reason against a guarantee may get lost."""
 

@@ -119,6 +119,14 @@ class Plan:
         )
         return replace(self, assumptions=replace(self.assumptions, evidence=evidence))
 
+    def bounded(self, max_weight: float | None) -> Plan:
+        """The plan with a bound on the weights that is known without being stated."""
+        if max_weight is None:
+            return self
+        stated = self.assumptions.max_weight
+        bound = max_weight if stated is None else min(stated, max_weight)
+        return replace(self, assumptions=replace(self.assumptions, max_weight=bound))
+
     def to_dict(self) -> dict[str, Any]:
         """Return plain Python values, ready for JSON."""
         stated = self.assumptions
