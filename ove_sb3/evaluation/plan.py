@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -22,6 +22,9 @@ from ove_sb3.policies.provenance import Provenance
 
 from .error_budget import ErrorBudget
 from .stated import stated_horizon, stated_reward_range
+
+if TYPE_CHECKING:
+    from ove_sb3.policies.ratio_bounds import RatioBound
 
 
 @dataclass(frozen=True)
@@ -107,6 +110,16 @@ class Plan:
         """The assumptions, with the failure probability of one interval."""
         return replace(self.assumptions, delta=delta)
 
+    def knowing(self, bound: RatioBound | None) -> Plan:
+        """The plan with a bound on the ratio that is known without being stated."""
+        stated = self.assumptions.max_ratio
+        if bound is None or (stated is not None and stated <= bound.value):
+            return self
+        assumptions = replace(
+            self.assumptions, max_ratio=bound.value, max_ratio_reason=bound.reason
+        )
+        return replace(self, assumptions=assumptions)
+
     def for_candidate(self, provenance: Provenance, metadata: Metadata) -> Plan:
         """The plan with what is known about the candidate and the log."""
         evidence = self.assumptions.evidence
@@ -137,6 +150,7 @@ class Plan:
             "reward_range": _as_list(stated.reward_range),
             "return_range": _as_list(stated.return_range),
             "max_ratio": stated.max_ratio,
+            "max_ratio_reason": stated.max_ratio_reason,
             "max_weight": stated.max_weight,
             "delta": self.budget.delta,
             "simultaneous": self.budget.simultaneous,
