@@ -35,6 +35,8 @@ VALUES: dict[str, Any] = {
 }
 BY_TYPE: dict[str, Any] = {
     "bool": True,
+    "int": 7,
+    "float": 7.5,
     "str | None": "a name",
     "int | None": 7,
     "float | None": 7.5,
