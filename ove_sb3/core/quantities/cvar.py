@@ -24,7 +24,7 @@ from ove_sb3.core.estimators.weighted_distribution import WeightedDistribution
 from ove_sb3.core.pilot import PilotDistribution
 from ove_sb3.core.sample import Sample
 
-from .base import Quantity, number_argument, register_quantity, short_number
+from .base import Quantity, number_argument, percentage, register_quantity, short_number
 
 _SHARES = np.array([0.25, 0.5, 1.0])  # of p: levels of the m of the lower bound
 _ERRORS = np.array([-1.0, 1.0])  # of the pilot, further levels
@@ -55,7 +55,11 @@ class CVaR(Quantity):
     @property
     def label(self) -> str:
         """Display name."""
-        return f"CVaR {short_number(100 * self.p)}%"
+        return f"CVaR {percentage(self.p)}"
+
+    def meaning(self, lower: str, upper: str) -> str | None:
+        """What the lower bound says about episodes."""
+        return f"the worst {percentage(self.p)} of episodes return at least {lower} on average"
 
     @property
     def parameter(self) -> float:
