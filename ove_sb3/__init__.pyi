@@ -1,7 +1,7 @@
 """Public names of the package, one line each; loaded on first use."""
 
-from .callbacks import OffPolicyVarianceCallback as OffPolicyVarianceCallback
-from .callbacks import StopTrainingOnRequirements as StopTrainingOnRequirements
+from .callbacks.off_policy import OffPolicyVarianceCallback as OffPolicyVarianceCallback
+from .callbacks.stop_training import StopTrainingOnRequirements as StopTrainingOnRequirements
 from .collection.collect import collect as collect
 from .collection.wrappers import LogActionProbability as LogActionProbability
 from .collection.wrappers import VecLogActionProbability as VecLogActionProbability
@@ -66,6 +66,7 @@ from .evaluation.result import QuantityResult as QuantityResult
 from .policies.builtin import SoftmaxPolicy as SoftmaxPolicy
 from .policies.builtin import TabularPolicy as TabularPolicy
 from .policies.builtin import UniformPolicy as UniformPolicy
+from .policies.deterministic import Deterministic as Deterministic
 from .policies.dispatch import action_distribution as action_distribution
 from .policies.distribution import ActionDistribution as ActionDistribution
 from .policies.log_prob import log_prob as log_prob

@@ -216,7 +216,7 @@ def _client_of_joblib() -> Any:
 
 
 def _lost_workers() -> tuple[type[BaseException], ...]:
-    """What is raised when a worker process has died."""
+    """Error for a worker process that has died."""
     from concurrent.futures.process import BrokenProcessPool
 
     kinds: list[type[BaseException]] = [BrokenProcessPool]

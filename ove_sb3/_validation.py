@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from os import PathLike, fspath
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -164,6 +166,20 @@ def check_progress(value: object) -> bool | None:
     return value
 
 
+def check_flag(value: object, name: str) -> bool:
+    """Return `value` if it is a boolean."""
+    if not isinstance(value, (bool, np.bool_)):
+        raise InvalidInputError(f"`{name}` must be True or False, got {value!r}.")
+    return bool(value)
+
+
+def check_path(value: object, name: str = "path") -> Path:
+    """Return `value` as a path."""
+    if not isinstance(value, (str, PathLike)) or not isinstance(fspath(value), str):
+        raise InvalidInputError(f"`{name}` must be a path, got {value!r}. Pass a str or a Path.")
+    return Path(value)
+
+
 def check_choice(value: object, name: str, choices: Iterable[str]) -> str:
     """Return `value` if it is one of `choices`."""
     known = tuple(choices)
@@ -177,9 +193,10 @@ def check_choice(value: object, name: str, choices: Iterable[str]) -> str:
 def check_range(value: object, name: str) -> tuple[float, float]:
     """Return `value` as a finite pair (low, high) with low <= high."""
     remedy = f"Pass {name}=(low, high): limits known before the data were seen."
-    if isinstance(value, str) or not isinstance(value, Iterable):
+    listed = isinstance(value, Sequence) or (isinstance(value, np.ndarray) and value.ndim == 1)
+    if isinstance(value, (str, bytes)) or not listed:
         raise InvalidInputError(f"`{name}` must be a pair of numbers, got {value!r}. {remedy}")
-    pair = list(value)
+    pair = list(value)  # type: ignore[call-overload]
     if len(pair) != 2:
         raise InvalidInputError(
             f"`{name}` must be a pair of numbers, got {len(pair)} entries. {remedy}"

@@ -30,6 +30,24 @@ def test_importing_the_package_is_light() -> None:
     assert not loaded & (HEAVY | {"numba", "scipy", "numpy", "matplotlib"})
 
 
+def test_built_in_policies_load_no_torch() -> None:
+    loaded = modules_after(
+        """
+import gymnasium as gym, numpy as np, ove_sb3 as ove
+space = gym.spaces.Discrete(2)
+uniform = ove.UniformPolicy(space, observation_space=gym.spaces.Discrete(2))
+table = ove.TabularPolicy([[0.2, 0.8], [0.5, 0.5]])
+soft = ove.SoftmaxPolicy([[0.0, 1.0], [2.0, 0.0]])
+mixture = ove.MixturePolicy([table, soft, uniform], [0.5, 0.3, 0.2])
+for policy in (uniform, table, soft, mixture, ove.EpsilonGreedyPolicy(table, 0.1)):
+    assert policy.predict(np.array([0, 1]))[0].shape == (2,)
+    assert len(ove.action_distribution(policy, np.array([0, 1]))) == 2
+assert ove.UniformPolicy(space).predict(np.zeros(4))[0].shape == ()
+"""
+    )
+    assert not loaded & {"torch", "stable_baselines3", "sb3_contrib"}
+
+
 def module_name(path: Path) -> str:
     parts = path.relative_to(ROOT).with_suffix("").parts
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)

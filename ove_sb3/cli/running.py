@@ -1,4 +1,4 @@
-"""What all commands share: errors as messages, exit codes, and printing.
+"""Errors as messages, exit codes, and printing, for all commands.
 
 Exit codes: 0 evaluated, and everything required (if anything) proven; 1 something required not
 proven; 2 wrong usage of the command line; 3 anything else, such as refused data, a missing package

@@ -8,6 +8,7 @@ algorithms, their action noise and its state, action masks, the noise matrix of 
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from types import FrameType
 from typing import Any
 
@@ -56,6 +57,8 @@ class ActionSource:
     mode : (ndarray of bool, ndarray), each (n_envs,), or None
         Whether each of the last actions was the most probable one, and the log-probability of that;
         None in `learn`, which always draws.
+    columns : dict of str to ndarray, (n_envs, ...)
+        Values to log beside the last log-probabilities.
     deterministic_evaluation : bool
         Whether the last actions were taken by ``evaluate_policy(..., deterministic=True)``, as in
         an EvalCallback.
@@ -68,6 +71,7 @@ class ActionSource:
         self.adaptive = False
         self.deterministic_evaluation = False
         self.mode: tuple[NDArray[np.bool_], FloatArray] | None = None
+        self.columns: Mapping[str, NDArray[Any]] = {}
         self._start = np.ones(n_envs, dtype=np.bool_)
         self._state: Any = None
         self._matrix: Any = None
@@ -102,6 +106,7 @@ class ActionSource:
             context = PolicyContext(masks, self._state_before_draw(), self._start)
             distribution = self.policy.distribution(observations, context)
         log_probs = distribution.log_prob(actions)
+        self.columns = distribution.columns
         if not learning:
             self.mode = distribution.mode_probability(actions)
         self._keep_state(distribution, learning)

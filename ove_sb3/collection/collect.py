@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from ove_sb3._progress import ProgressBar, progress_bar
-from ove_sb3._validation import FloatArray, IntArray, check_integer
+from ove_sb3._validation import FloatArray, IntArray, check_flag, check_integer, check_range
 from ove_sb3.data.trajectories import Trajectories
 from ove_sb3.policies.dispatch import as_policy
+from ove_sb3.policies.mixtures import components_of
 from ove_sb3.policies.observations import copy_observations, take_rows
 from ove_sb3.policies.policy import Policy, PolicyContext
 
@@ -21,7 +23,7 @@ from .environments import (
     split_normalizer,
     stack_observations,
 )
-from .steps import EpisodeEnd, Outcome, Step, copy_outcome, copy_step
+from .steps import EpisodeEnd, Outcome, Step, check_signals, copy_outcome, copy_step
 
 
 def collect(
@@ -33,6 +35,7 @@ def collect(
     n_envs: int = 1,
     deterministic: bool = False,
     reward_range: tuple[float, float] | None = None,
+    columns: Sequence[str] = (),
     progress: bool | None = None,
 ) -> Trajectories:
     """Run `model` and log every step with the probability of its action.
@@ -58,6 +61,9 @@ def collect(
         Act as ``predict(..., deterministic=True)``; not for a Box.
     reward_range : (float, float), optional
         Smallest and largest reward of the environment, stored in the metadata.
+    columns : sequence of str
+        Numbers in every info of the environment, such as a cost, to log beside the reward; see
+        `Trajectories.columns`.
     progress : bool, optional
         Show a progress bar. By default in a terminal or notebook, after two seconds.
 
@@ -78,6 +84,9 @@ def collect(
     n_envs = check_integer(n_envs, "n_envs", 1)
     if seed is not None:
         seed = check_integer(seed, "seed", 0)
+    deterministic = check_flag(deterministic, "deterministic")
+    if reward_range is not None:
+        reward_range = check_range(reward_range, "reward_range")  # before anything is logged
     outer, created = as_vec_env(env, n_envs)
     bar = progress_bar(progress, total=n_episodes, unit="episode")
     try:
@@ -89,7 +98,7 @@ def collect(
         if seed is not None:
             # A hashed number: SB3 counts up from it, and small seeds would overlap.
             venv.seed(int(streams.generate_state(1)[0]) >> 1)
-        steps = _Steps(venv.num_envs, n_episodes)
+        steps = _Steps(venv.num_envs, n_episodes, check_signals(columns))
         _run(venv, policy, steps, rng, deterministic, bar)
         metadata = metadata_of(
             venv,
@@ -97,6 +106,7 @@ def collect(
             reward_range=reward_range,
             behavior=type(model).__name__,
             fingerprint=None if deterministic else policy.fingerprint(),
+            components=() if deterministic else components_of(policy),
         )
         return steps.trajectories(metadata)
     finally:
@@ -125,8 +135,9 @@ def _run(
         log_probs = distribution.log_prob(actions)
         if not deterministic:
             state = distribution.state  # that of Ornstein-Uhlenbeck noise is known after the draw
-        step = copy_step(observations, actions, log_probs, masks)
-        outcome = copy_outcome(*venv.step(actions))
+        step = copy_step(observations, actions, log_probs, masks, distribution.columns)
+        after, rewards, dones, infos = venv.step(actions)
+        outcome = copy_outcome(after, rewards, dones, infos, steps.signals)
         observations, start = outcome.observations, outcome.dones
         if ended := steps.add(step, outcome):
             bar.update(ended)
@@ -135,7 +146,8 @@ def _run(
 class _Steps:
     """Steps of all environments, and the episodes among them that belong to the log."""
 
-    def __init__(self, n_envs: int, n_episodes: int) -> None:
+    def __init__(self, n_envs: int, n_episodes: int, signals: Sequence[str] = ()) -> None:
+        self.signals = signals
         # A quota per environment: the first n to finish would be the short ones.
         self.quota = np.array([(n_episodes + i) // n_envs for i in range(n_envs)])
         self.missing = n_episodes
@@ -147,6 +159,8 @@ class _Steps:
 
     def add(self, step: Step, outcome: Outcome) -> int:
         """Add one step of all environments; return the number of logged episodes that ended."""
+        if outcome.signals:
+            step = step._replace(columns={**step.columns, **outcome.signals})
         self.rows.append(step)
         self.rewards.append(outcome.rewards)
         now, ended = len(self.rows), 0
@@ -167,7 +181,7 @@ class _Steps:
         lengths = np.array(end) - np.array(begin)
         time = np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)
         at = (time + np.repeat(begin, lengths), np.repeat(env, lengths))
-        observations, actions, log_probs, masks = zip(*self.rows, strict=True)
+        observations, actions, log_probs, masks, columns = zip(*self.rows, strict=True)
         complete = all(observation is not None for observation in final)
         return Trajectories.from_arrays(
             observations=_gather(observations, at),
@@ -179,6 +193,7 @@ class _Steps:
             truncated=truncated,
             action_masks=None if masks[0] is None else _gather(masks, at),
             final_observations=stack_observations(final) if complete else None,
+            columns={name: _gather([row[name] for row in columns], at) for name in columns[0]},
             metadata=metadata,
         )
 

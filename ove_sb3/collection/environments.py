@@ -175,6 +175,7 @@ def metadata_of(
     reward_range: tuple[float, float] | None = None,
     behavior: str | None = None,
     fingerprint: str | None = None,
+    components: Sequence[Mapping[str, Any]] = (),
 ) -> Metadata:
     """Metadata of a log of `venv`."""
     return Metadata(
@@ -183,6 +184,7 @@ def metadata_of(
         reward_range=reward_range,
         behavior=behavior,
         fingerprint=fingerprint,
+        components=tuple(components),
     )
 
 

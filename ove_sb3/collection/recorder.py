@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from ove_sb3._validation import FloatArray
+from ove_sb3._validation import FloatArray, IntArray, check_integer
+from ove_sb3.core.stopping import LoggingRecord, begin_key
 from ove_sb3.data.log_ids import new_log_id
 from ove_sb3.data.metadata import Metadata
 from ove_sb3.data.trajectories import Trajectories
@@ -36,6 +37,10 @@ class Recorder:
         Directory to append to; None keeps the episodes in memory.
     flush_every : int
         See `EpisodeWriter`.
+    total_timesteps : int or None
+        Steps of all environments together after which nothing more is recorded.
+    auto_reset : bool
+        A new episode begins as soon as one has ended.
     """
 
     def __init__(
@@ -44,14 +49,21 @@ class Recorder:
         metadata: Metadata,
         path: str | PathLike[str] | None,
         flush_every: int,
+        *,
+        total_timesteps: int | None = None,
+        auto_reset: bool = True,
     ) -> None:
         metadata = replace(metadata, log_ids=(new_log_id(),))
         self.metadata = metadata
         self.path = path
         self.n_episodes = 0
         self.n_envs = n_envs
-        self._name = uuid.uuid4().hex[:12]
-        self._abandoned = 0
+        if total_timesteps is not None:
+            total_timesteps = check_integer(total_timesteps, "total_timesteps", n_envs)
+            total_timesteps -= total_timesteps % n_envs
+        self._last_step, self._planned_steps = total_timesteps, total_timesteps
+        self._auto_reset = auto_reset
+        self._writer_number = uuid.uuid4().int >> 97  # 31 bits
         self._writer = (
             None if path is None else EpisodeWriter(path, metadata, flush_every=flush_every)
         )
@@ -61,10 +73,26 @@ class Recorder:
         self._begin = np.zeros(n_envs, dtype=np.int64)
         # Number of episodes that had ended when the current one of every environment began.
         self._ended_before = np.zeros(n_envs, dtype=np.int64)
+        self._numbers = np.zeros(n_envs, dtype=np.int64)
+        self._running = np.zeros(n_envs, dtype=np.bool_)
+        self._begun = 0
+        self._n_steps = 0
+
+    @property
+    def full(self) -> bool:
+        """Whether all planned steps have been recorded."""
+        return self._n_steps == self._last_step
+
+    def expect(self, n_steps: int) -> None:
+        """Plan for a number of steps that was fixed before the first one."""
+        if self._planned_steps is None and self._n_steps == 0 and n_steps > 0:
+            self._planned_steps = n_steps
 
     def restart(self) -> None:
-        """Begin new episodes: those in progress are counted, but not logged."""
-        self._abandoned += int(np.sum(self._begin < self._trimmed + len(self._steps)))
+        """Begin new episodes: those in progress count as begun, but are not logged."""
+        if self.full:
+            return
+        self._number(np.arange(self.n_envs))
         self._trimmed += len(self._steps)
         self._steps.clear()
         self._begin[:] = self._trimmed
@@ -72,15 +100,22 @@ class Recorder:
 
     def add(self, step: Step, outcome: Outcome) -> None:
         """Add one step with its outcome."""
+        if self.full:
+            return
+        if outcome.signals:
+            step = step._replace(columns={**step.columns, **outcome.signals})
         self._steps.append((step, outcome.rewards))
+        self._n_steps += self.n_envs
         if not outcome.ends:
             return
         now = self._trimmed + len(self._steps)
-        ended = list(outcome.ends)
+        ended = np.array(sorted(outcome.ends))
         for i, end in outcome.ends.items():
             self._finish(i, end)
         self._begin[ended] = now
         self._ended_before[ended] = self.n_episodes
+        if self._auto_reset:
+            self._number(ended)
         spare = int(self._begin.min()) - self._trimmed
         if spare > _TRIM or spare == len(self._steps):
             del self._steps[:spare]
@@ -108,18 +143,36 @@ class Recorder:
             overlaps=np.array([self.n_episodes - self._ended_before[i]])
             if self.n_envs > 1
             else None,
-            metadata=self._current_metadata(),
+            columns={
+                name: np.stack([step.columns[name][i] for step, _ in steps])
+                for name in first.columns
+            },
+            begins=np.array([begin_key(self._writer_number, int(self._numbers[i]))]),
+            metadata=self.metadata,
         )
         self.n_episodes += 1
+        self._running[i] = False
+        episode = replace(episode, metadata=self._current_metadata())
         if self._writer is None:
             self._memory.append(episode)
         else:
             self._writer.add(episode)
 
-    def _current_metadata(self) -> Metadata:
-        # Logging may stop with an episode in progress in every environment.
-        missing = self._abandoned + self.n_envs
-        return replace(self.metadata, unfinished={self._name: (missing, self.n_episodes + 1)})
+    def _current_metadata(self, *, about_to_begin: bool = True) -> Metadata:
+        begun = self._begun
+        if about_to_begin:
+            # They count as begun, in case that nothing is written after their first step.
+            begun += int(np.sum(~self._running))
+        record = LoggingRecord(
+            begun, self.n_episodes, self.n_envs, self._n_steps, self._planned_steps
+        )
+        return replace(self.metadata, begun={str(self._writer_number): record})
+
+    def _number(self, envs: IntArray) -> None:
+        """Number the episodes that begin in some environments, in the order of those."""
+        self._numbers[envs] = self._begun + np.arange(envs.size)
+        self._begun += envs.size
+        self._running[envs] = True
 
     def mark(self, **changes: Any) -> None:
         """Set metadata of the episodes that end from now on."""
@@ -132,7 +185,7 @@ class Recorder:
             replace(part, metadata=replace(part.metadata, **changes)) for part in self._memory
         ]
         if self._writer is not None:
-            self._writer.update(self.metadata)
+            self._writer.update(self._current_metadata())
             self._writer.flush()
 
     def holds(self, data: Trajectories | str | PathLike[str]) -> bool:
@@ -144,11 +197,13 @@ class Recorder:
     def flush(self) -> None:
         """Write all complete episodes to disk."""
         if self._writer is not None:
+            self._writer.update(self._current_metadata())
             self._writer.flush()
 
     def close(self) -> None:
         """Flush, and convert the file to Parquet."""
         if self._writer is not None:
+            self._writer.update(self._current_metadata())
             self._writer.close()
 
     def trajectories(self) -> Trajectories:
@@ -160,5 +215,7 @@ class Recorder:
             raise InvalidInputError(
                 "`trajectories` must be called after an episode has ended, got none so far."
             )
-        self._memory = [Trajectories.concat(self._memory)]
+        data = Trajectories.concat(self._memory)
+        metadata = replace(data.metadata, begun=self._current_metadata(about_to_begin=False).begun)
+        self._memory = [replace(data, metadata=metadata)]
         return self._memory[0]

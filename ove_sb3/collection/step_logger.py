@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from typing import Any
 
 import gymnasium as gym
@@ -11,6 +12,7 @@ from numpy.typing import NDArray
 from stable_baselines3.common.vec_env import VecEnv
 
 from ove_sb3.errors import DependenceWarning, InvalidInputError
+from ove_sb3.policies.mixtures import components_of
 from ove_sb3.policies.observations import copy_observations
 from ove_sb3.policies.provenance import mark_trained
 
@@ -18,7 +20,7 @@ from .action_source import ActionSource
 from .environments import check_spaces, n_parallel_envs
 from .mode_test import ModeTest
 from .recorder import Recorder
-from .steps import Step, copy_outcome, copy_step
+from .steps import Step, check_signals, copy_outcome, copy_step
 
 _CERTAIN = -1e-6  # log-probability of an action that is always taken
 
@@ -31,10 +33,17 @@ class StepLogger:
     env : gymnasium.Env or VecEnv
         Returns the observations that are logged.
     recorder : Recorder
+    signals : sequence of str
+        Infos to log as columns.
     """
 
-    def __init__(self, env: gym.Env[Any, Any] | VecEnv, recorder: Recorder) -> None:
-        self.env, self.recorder = env, recorder
+    def __init__(
+        self,
+        env: gym.Env[Any, Any] | VecEnv,
+        recorder: Recorder,
+        signals: Sequence[str] = (),
+    ) -> None:
+        self.env, self.recorder, self.signals = env, recorder, check_signals(signals)
         self.source: ActionSource | None = None
         self.observations: Any = None
         self.step: Step | None = None
@@ -65,7 +74,12 @@ class StepLogger:
         self._note_shared_exploration(source)
         self._model, self._fingerprint, self._state_digest = source.model, fingerprint, state_digest
         self._acted, self._fresh = True, False
-        self.recorder.mark(behavior=type(source.model).__name__)
+        # In `learn`: the number of steps it was called with.
+        total = getattr(source.model, "_total_timesteps", 0)
+        self.recorder.expect(int(total) - int(getattr(source.model, "num_timesteps", 0)))
+        self.recorder.mark(
+            behavior=type(source.model).__name__, components=components_of(source.policy)
+        )
         if not self._adaptive:
             self.recorder.mark(adaptive=False, fingerprint=fingerprint)
 
@@ -106,7 +120,8 @@ class StepLogger:
             self._start_model(self.source)
         log_probs = self.source.log_prob(self.observations, np.array(actions), masks)
         self._check_drawn(self.source)
-        self.step = copy_step(self.observations, actions, log_probs, masks)
+        columns = self.source.columns
+        self.step = copy_step(self.observations, actions, log_probs, masks, columns)
         if self.source.adaptive:
             self._adaptive = True
             self._mark_trained(self.source)
@@ -131,7 +146,7 @@ class StepLogger:
         """Record the outcome of the step."""
         assert self.source is not None
         assert self.step is not None
-        outcome = copy_outcome(observations, rewards, dones, infos)
+        outcome = copy_outcome(observations, rewards, dones, infos, self.signals)
         self.source.end_step(outcome.dones)
         if not self._adaptive and outcome.ends:
             # Nothing signals a change of weights and statistics: their content is compared.

@@ -7,13 +7,15 @@ here first.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ove_sb3._validation import FloatArray
+from ove_sb3.errors import InvalidInputError
 from ove_sb3.policies.observations import copy_observations
 from ove_sb3.policies.policy import Masks
 
@@ -22,13 +24,15 @@ class Step(NamedTuple):
     """One step of all environments, without its outcome.
 
     `log_probs` are those of the actions, (n_envs,), or of all choices, (n_envs, k), because picking
-    from them is cheaper for a whole episode than step by step.
+    from them is cheaper for a whole episode than step by step. `columns` are further values to log,
+    (n_envs, ...).
     """
 
     observations: Any
     actions: NDArray[Any]
     log_probs: NDArray[Any]
     masks: Masks | None
+    columns: Mapping[str, NDArray[Any]] = MappingProxyType({})
 
 
 class EpisodeEnd(NamedTuple):
@@ -40,7 +44,7 @@ class EpisodeEnd(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """What the environments returned for a step.
+    """Return values of the environments for a step.
 
     Attributes
     ----------
@@ -49,16 +53,23 @@ class Outcome(NamedTuple):
     dones : ndarray of bool, (n_envs,)
     ends : dict of int to EpisodeEnd
         By environment.
+    signals : dict of str to ndarray of float64, (n_envs,)
+        Values of the infos that are logged as columns.
     """
 
     observations: Any
     rewards: FloatArray
     dones: NDArray[np.bool_]
     ends: dict[int, EpisodeEnd]
+    signals: Mapping[str, FloatArray] = MappingProxyType({})
 
 
 def copy_step(
-    observations: Any, actions: Any, log_probs: NDArray[Any], masks: Masks | None
+    observations: Any,
+    actions: Any,
+    log_probs: NDArray[Any],
+    masks: Masks | None,
+    columns: Mapping[str, NDArray[Any]] = MappingProxyType({}),
 ) -> Step:
     """Copy a step; to be called before the environments see the actions.
 
@@ -69,10 +80,13 @@ def copy_step(
         np.array(actions),
         np.array(log_probs),
         None if masks is None else np.array(masks),
+        {name: np.array(values) for name, values in columns.items()} if columns else columns,
     )
 
 
-def copy_outcome(observations: Any, rewards: Any, dones: Any, infos: Any) -> Outcome:
+def copy_outcome(
+    observations: Any, rewards: Any, dones: Any, infos: Any, signals: Sequence[str] = ()
+) -> Outcome:
     """Copy what a step returned; to be called before anyone else sees it."""
     dones = np.array(dones, dtype=np.bool_)
     return Outcome(
@@ -80,7 +94,26 @@ def copy_outcome(observations: Any, rewards: Any, dones: Any, infos: Any) -> Out
         np.array(rewards, dtype=np.float64),
         dones,
         {int(i): _read_end(infos[i]) for i in np.flatnonzero(dones)},
+        {name: np.array([_read_signal(info, name) for info in infos]) for name in signals},
     )
+
+
+def check_signals(names: object) -> tuple[str, ...]:
+    """Names of the infos to log."""
+    if isinstance(names, str) or not isinstance(names, Sequence):
+        raise InvalidInputError(f"`columns` must be a sequence of names, got {names!r}.")
+    return tuple(names)
+
+
+def _read_signal(info: Mapping[str, Any], name: str) -> float:
+    try:
+        return float(info[name])
+    except (KeyError, TypeError, ValueError) as error:
+        got = repr(info[name]) if name in info else f"only {sorted(info)}"
+        raise InvalidInputError(
+            f"`columns` must name numbers that the environment puts into every info, got {name!r} "
+            f"but {got}."
+        ) from error
 
 
 def _read_end(info: Mapping[str, Any]) -> EpisodeEnd:

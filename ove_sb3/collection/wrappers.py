@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from os import PathLike
 from typing import Any, SupportsFloat
 
@@ -65,15 +66,21 @@ class VecLogActionProbability(_LogAccess, VecEnvWrapper):
         these and the episodes in progress.
     reward_range : (float, float), optional
         Smallest and largest reward of the environment, stored in the metadata.
+    columns : sequence of str
+        Numbers in every info of the environment, such as a cost, to log beside the reward.
+    total_timesteps : int, optional
+        Number of steps, of all environments together, after which nothing more is logged. State it
+        for a model that does not learn and a loop over steps: intervals are then narrower than for
+        a log that may have stopped at any time.
 
     Notes
     -----
     The model must draw the action right before the step, from the observation returned last: in
     `learn`, or by ``predict(obs)`` with ``deterministic=False``. Policies with memory need their
     state. Under a VecNormalize the original observations and rewards are logged. Episodes that have
-    not ended are not logged. The log is marked as adaptive once the model learns or has changed in
-    any other way since it first acted: weights, exploration, running statistics of a VecNormalize,
-    another model.
+    not ended are not logged, but counted (`Metadata.begun`). The log is marked as adaptive once the
+    model learns or has changed in any other way since it first acted: weights, exploration, running
+    statistics of a VecNormalize, another model.
 
     Examples
     --------
@@ -96,12 +103,16 @@ class VecLogActionProbability(_LogAccess, VecEnvWrapper):
         *,
         flush_every: int = 64,
         reward_range: tuple[float, float] | None = None,
+        columns: Sequence[str] = (),
+        total_timesteps: int | None = None,
     ) -> None:
         super().__init__(venv)
         original, self._normalizer = split_normalizer(venv)
         metadata = metadata_of(original, reward_range=reward_range)
-        recorder = Recorder(venv.num_envs, metadata, path, flush_every)
-        self._logger = StepLogger(original, recorder)
+        recorder = Recorder(
+            venv.num_envs, metadata, path, flush_every, total_timesteps=total_timesteps
+        )
+        self._logger = StepLogger(original, recorder, columns)
         self._masks: NDArray[np.bool_] | None = None
         if model is not None:
             self.set_model(model)
@@ -183,6 +194,12 @@ class LogActionProbability(
         these and the episode in progress.
     reward_range : (float, float), optional
         Smallest and largest reward of the environment, stored in the metadata.
+    columns : sequence of str
+        Numbers in every info of the environment, such as a cost, to log beside the reward.
+    total_timesteps : int, optional
+        Number of steps, of all environments together, after which nothing more is logged. State it
+        for a model that does not learn and a loop over steps: intervals are then narrower than for
+        a log that may have stopped at any time.
 
     Notes
     -----
@@ -213,6 +230,8 @@ class LogActionProbability(
         *,
         flush_every: int = 64,
         reward_range: tuple[float, float] | None = None,
+        columns: Sequence[str] = (),
+        total_timesteps: int | None = None,
     ) -> None:
         gym.utils.RecordConstructorArgs.__init__(
             self,
@@ -221,10 +240,15 @@ class LogActionProbability(
             path=path,
             flush_every=flush_every,
             reward_range=reward_range,
+            columns=columns,
+            total_timesteps=total_timesteps,
         )
         gym.Wrapper.__init__(self, env)
         metadata = metadata_of_env(env, reward_range=reward_range)
-        self._logger = StepLogger(env, Recorder(1, metadata, path, flush_every))
+        recorder = Recorder(
+            1, metadata, path, flush_every, total_timesteps=total_timesteps, auto_reset=False
+        )
+        self._logger = StepLogger(env, recorder, columns)
         if model is not None:
             self.set_model(model)
 

@@ -60,7 +60,7 @@ class Limits:
 
 @dataclass(frozen=True)
 class Assumptions:
-    """What the caller states before seeing the data, checked on construction.
+    """Assumptions stated before seeing the data, checked on construction.
 
     Attributes
     ----------
@@ -227,7 +227,13 @@ def check_mean_weight(stats: TrajectoryStatistics) -> None:
     Bets on weights above 1 with a few fixed bet sizes. Where all probabilities are right, this
     refuses with probability at most 1e-6 (Ville's inequality).
     """
-    gains = np.array([np.sum(np.log1p(size * (stats.weights - 1.0))) for size in _BET_SIZES])
+    # An episode that never ended counts as one of weight 0, which is the least it can have.
+    gains = np.array(
+        [
+            np.sum(np.log1p(size * (stats.weights - 1.0))) + stats.n_unfinished * math.log1p(-size)
+            for size in _BET_SIZES
+        ]
+    )
     if np.logaddexp.reduce(gains) - math.log(len(_BET_SIZES)) >= _BEYOND_DOUBT:
         raise MeanWeightError(
             "importance weights must be 1 on average, got a mean of "

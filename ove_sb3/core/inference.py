@@ -259,6 +259,8 @@ def compute_interval(
         method_proven=method.proven,
         range_from_data=assumptions.range_from_data,
         consistent=consistent,
+        handles_unfinished=stats.logging is None or method.handles_unfinished or not method.proven,
+        beginnings_known=stats.beginnings_known,
         n_repeated=stats.n_repeated if method.proven else 0,
     )
     return Interval(
@@ -288,6 +290,7 @@ def a_priori_interval(
         method_proven=method.proven,
         range_from_data=assumptions.range_from_data,
         consistent=True,
+        beginnings_known=stats.beginnings_known,
     )
     return Interval(
         lower=low,
@@ -341,7 +344,19 @@ def _in_words(
     return (
         sampling,
         "logged log-ratios are exact, and the behavior can take every action of the candidate",
-        "the candidate does not depend on these trajectories, and n was fixed in advance",
+        "the candidate does not depend on these trajectories",
+        _stop_in_words(stats),
         *stated,
         *label.reasons,
     )
+
+
+def _stop_in_words(stats: TrajectoryStatistics) -> str:
+    if stats.logging is None:
+        return "the number of trajectories was fixed in advance"
+    stop = (
+        "after a number of steps fixed in advance"
+        if stats.logging.stopped_by_steps
+        else "at any time, whatever was seen until then"
+    )
+    return f"every trajectory that was begun is counted, and logging stopped {stop}"

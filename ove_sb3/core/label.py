@@ -9,6 +9,15 @@ INCONSISTENT = (
     "logged probabilities that are not those of the executed actions, episodes selected by their "
     "outcome, or bad luck of probability at most delta"
 )
+UNFINISHED = (
+    "the number of episodes was not fixed in advance, and those under way when logging stopped are "
+    "left out, which the method does not account for: use method='betting', or fix the number of "
+    "episodes (ove_sb3.collect)"
+)
+BEGINNINGS_UNKNOWN = (
+    "it is not known of all episodes when they began, or the log was cut in a way that depends on "
+    "how it went on: evaluate each log as it was logged"
+)
 _ANOTHER_LOG = (
     "hold episodes out with Trajectories.split and evaluate on those, or log new ones with "
     "ove_sb3.collect"
@@ -84,6 +93,8 @@ def decide_label(
     method_proven: bool,
     range_from_data: bool,
     consistent: bool,
+    handles_unfinished: bool = True,
+    beginnings_known: bool = True,
     n_repeated: int = 0,
 ) -> Label:
     """Decide whether an interval is guaranteed.
@@ -98,6 +109,10 @@ def decide_label(
         A range was taken from the data instead of being stated.
     consistent : bool
         The lower bound does not exceed the upper one.
+    handles_unfinished : bool
+        The method is valid for this number of trajectories, and for those that never ended.
+    beginnings_known : bool
+        It is known which trajectories were begun, and in which order.
     n_repeated : int
         Trajectories that are in the log more than once.
     """
@@ -106,6 +121,10 @@ def decide_label(
         reasons.append("the method is an approximation for large n")
     if range_from_data:
         reasons.append("the range of rewards was taken from the data instead of being stated")
+    if not handles_unfinished:
+        reasons.append(UNFINISHED)
+    if not beginnings_known:
+        reasons.append(BEGINNINGS_UNKNOWN)
     reasons += evidence.reasons
     if n_repeated:
         reasons.append(

@@ -36,7 +36,7 @@ class PilotDistribution:
     ) -> None:
         size = int(schedule.epochs[0])
         self.returns, self.weights = returns[:size], weights[:size]
-        self.low, self.high, self.n = low, high, schedule.n
+        self.low, self.high, self.n = low, high, schedule.grid_n
         if not self.weights.any():
             self.weights = np.ones(size)  # nothing is known yet
         self.values, inverse, counts = np.unique(

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ove_sb3._validation import IntArray
 
 from .assumptions import Limits
+from .betting.capital import OpenEnd, Schedule
 from .statistics import TrajectoryStatistics
+from .stopping import Logging
+
+_PILOT = 50  # trajectories, if nothing is known about their number
+_PILOT_FRACTION, _LARGEST_SHARE = 0.02, 1 / 8  # of the planned number
 
 
 @dataclass(frozen=True)
@@ -19,18 +25,26 @@ class Sample:
     Attributes
     ----------
     stats : TrajectoryStatistics
+        With a row of zeros at the end if some trajectories never ended.
     limits : Limits
     order : ndarray of int64, (n,)
         Order in which trajectories are processed: shuffled, or that of logging if the behavior
-        was adaptive.
+        was adaptive. Those that never ended refer to the row of zeros.
     overlaps : ndarray of int64, (n,), or None
         For an adaptive behavior: number of trajectories that ended while each was running.
+    open_end : OpenEnd or None
+        For logs whose number of trajectories was not fixed in advance.
     """
 
     stats: TrajectoryStatistics
     limits: Limits
     order: IntArray
     overlaps: IntArray | None
+    open_end: OpenEnd | None = None
+
+    def schedule(self, n_blocks: int) -> Schedule:
+        """Schedule of the bets, with about `n_blocks` blocks."""
+        return Schedule.plan(self.order.size, n_blocks, self.overlaps, self.open_end)
 
     @classmethod
     def of(
@@ -45,3 +59,58 @@ class Sample:
         n = len(stats)
         order = np.arange(n) if adaptive else rng.permutation(n)
         return cls(stats, limits, order, stats.overlaps if adaptive else None)
+
+    @classmethod
+    def of_all_begun(cls, stats: TrajectoryStatistics, limits: Limits, *, adaptive: bool) -> Sample:
+        """Sample of all trajectories that were begun, those that never ended included.
+
+        In the order of beginning if they followed one another, or if behavior and number of steps
+        were fixed in advance; else in the order in which they ended, followed by those that did
+        not.
+        """
+        n, logging, begins = len(stats), stats.logging, stats.begins
+        assert logging is not None
+        assert begins is not None
+        by_beginning = logging.sequential or (logging.stopped_by_steps and not adaptive)
+        overlaps = None
+        if by_beginning:
+            order = logging.in_order_of_beginning(begins)
+        else:
+            ended_before = logging.ended_before_unfinished(begins, stats.overlaps)
+            order = np.concatenate([np.arange(n), np.full(ended_before.size, n)])
+            running = np.zeros(n, np.int64) if stats.overlaps is None else stats.overlaps
+            waited = n + np.arange(ended_before.size) - ended_before
+            overlaps = np.concatenate([running, waited])
+        unfinished = order == n
+        lengths = np.append(stats.lengths, 0)[order]
+        open_end = _plan(logging, lengths, unfinished)
+        return cls(_with_zeros(stats), limits, order, overlaps, open_end)
+
+
+def _plan(logging: Logging, lengths: IntArray, unfinished: NDArray[np.bool_]) -> OpenEnd:
+    """Size of the pilot and planned number of trajectories, from the pilot's lengths only."""
+    steps, n = logging.planned_steps, lengths.size
+    if steps is None:
+        return OpenEnd(unfinished, _PILOT, None, logging.n_envs)
+    count = np.arange(1, n + 1)
+    planned = count * (steps / np.maximum(np.cumsum(lengths), 1))
+    enough = np.minimum(float(_PILOT), _LARGEST_SHARE * planned)
+    # The first size that suffices: whether it does is known once so many have been seen.
+    sufficient = np.flatnonzero(count >= np.maximum(_PILOT_FRACTION * planned, enough))
+    pilot = int(count[sufficient[0]]) if sufficient.size else n
+    return OpenEnd(unfinished, pilot, float(max(planned[pilot - 1], 1.0)), logging.n_envs)
+
+
+def _with_zeros(stats: TrajectoryStatistics) -> TrajectoryStatistics:
+    columns = {name: np.append(column, 0.0) for name, column in stats.columns.items()}
+    return replace(
+        stats,
+        columns=columns,
+        lengths=np.append(stats.lengths, 0),
+        step_sums=None,
+        end_sums=None,
+        overlaps=None,
+        begins=None,
+        logging=None,
+        steps=None,
+    )

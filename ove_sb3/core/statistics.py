@@ -45,6 +45,7 @@ from ove_sb3.errors import PLACE, InvalidInputError, WeightOverflowError
 
 from ._kernel import LARGEST_LOG_WEIGHT, accumulate
 from .repetition import n_repeated
+from .stopping import UNKNOWN_BEGIN, Logging
 
 _STEPS_PER_TASK = 1 << 18
 _MOST_TASKS = 64
@@ -132,6 +133,8 @@ class TrajectoryStatistics:
         Discount factor.
     horizon : int or None
         Largest possible number of steps; None if unknown.
+    lengths : ndarray of int64, (n,)
+        Number of steps of every trajectory.
     longest : int
         Length of the longest logged episode.
     reward_min, reward_max : float
@@ -150,6 +153,11 @@ class TrajectoryStatistics:
     overlaps : ndarray of int64, (n,), or None
         Number of other trajectories that ended while each was running; None if they followed one
         another. Used only if the behavior changed based on what was logged.
+    begins : ndarray of int64, (n,), or None
+        Identifies every trajectory among those that were begun, see `logging`.
+    logging : Logging or None
+        How logging stopped, for logs whose number of trajectories was not fixed in advance. None
+        after `select`.
     steps : Steps or None
         The logged steps themselves, where they are still in memory.
     """
@@ -157,6 +165,7 @@ class TrajectoryStatistics:
     columns: Mapping[str, FloatArray] = field(repr=False)
     gamma: float
     horizon: int | None
+    lengths: IntArray = field(repr=False)
     longest: int
     reward_min: float
     reward_max: float
@@ -167,6 +176,8 @@ class TrajectoryStatistics:
     step_sums: FloatArray | None = field(default=None, repr=False)
     end_sums: FloatArray | None = field(default=None, repr=False)
     overlaps: IntArray | None = field(default=None, repr=False)
+    begins: IntArray | None = field(default=None, repr=False)
+    logging: Logging | None = field(default=None, repr=False)
     steps: Steps | None = field(default=None, repr=False)
 
     def __getitem__(self, name: str) -> FloatArray:
@@ -221,6 +232,27 @@ class TrajectoryStatistics:
         return int(self.weights.size)
 
     @property
+    def n_unfinished(self) -> int:
+        """Number of trajectories that were begun but did not end before logging stopped."""
+        if self.logging is None or self.begins is None:
+            return 0
+        return self.logging.n_unfinished(self.begins)
+
+    @property
+    def beginnings_known(self) -> bool:
+        """Whether it is known which trajectories were begun, where that was not fixed."""
+        if self.logging is None:
+            return True
+        return self.has_beginnings and not self.logging.cut
+
+    @property
+    def has_beginnings(self) -> bool:
+        """Whether all trajectories that were begun are known by their number."""
+        if self.logging is None or self.begins is None:
+            return False
+        return bool(self.logging.known(self.begins).all())
+
+    @property
     def effective_horizon(self) -> float:
         """C = 1 + gamma + ... over the horizon; infinite if not known to be finite."""
         return effective_horizon(self.gamma, self.horizon)
@@ -254,6 +286,9 @@ class TrajectoryStatistics:
             step_sums=None,
             end_sums=None,
             overlaps=None if self.overlaps is None else self.overlaps[indices],
+            lengths=self.lengths[indices],
+            begins=None,
+            logging=None,
             steps=None,
         )
 
@@ -285,6 +320,7 @@ class TrajectoryStatistics:
             },
             gamma=first.gamma,
             horizon=first.horizon,
+            lengths=np.concatenate([part.lengths for part in parts]),
             longest=longest,
             reward_min=min(part.reward_min for part in parts),
             reward_max=max(part.reward_max for part in parts),
@@ -295,6 +331,7 @@ class TrajectoryStatistics:
             step_sums=_join_sums([part.step_sums for part in parts], (5, longest)),
             end_sums=_join_sums([part.end_sums for part in parts], (3, longest + 1)),
             overlaps=_join_overlaps(parts),
+            begins=_join_begins(parts),
         )
 
 
@@ -323,6 +360,15 @@ def _join_overlaps(parts: Sequence[TrajectoryStatistics]) -> IntArray | None:
         return None
     return np.concatenate(
         [np.zeros(len(p), np.int64) if p.overlaps is None else p.overlaps for p in parts]
+    )
+
+
+def _join_begins(parts: Sequence[TrajectoryStatistics]) -> IntArray | None:
+    if all(part.begins is None for part in parts):
+        return None
+    unknown = np.int64(UNKNOWN_BEGIN)
+    return np.concatenate(
+        [np.full(len(p), unknown) if p.begins is None else p.begins for p in parts]
     )
 
 
@@ -398,10 +444,14 @@ def shard_statistics(
     gamma: float,
     horizon: int | None = None,
     overlaps: object = None,
+    begins: IntArray | None = None,
     columns: Sequence[Column] = (),
 ) -> TrajectoryStatistics:
     """Statistics of some of the trajectories, at least one, to be joined by `concatenate`."""
-    return _reduce(scores, rewards, lengths, gamma, horizon, overlaps, columns, 1, keep_steps=False)
+    stats = _reduce(
+        scores, rewards, lengths, gamma, horizon, overlaps, columns, 1, keep_steps=False
+    )
+    return replace(stats, begins=begins)
 
 
 def _reduce(
@@ -479,6 +529,7 @@ def _reduce(
         columns=columns,
         gamma=gamma,
         horizon=horizon,
+        lengths=episode_lengths,
         longest=longest,
         reward_min=float(low.min()),
         reward_max=float(high.max()),

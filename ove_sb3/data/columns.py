@@ -2,7 +2,7 @@
 
 Columns are named as in the store: ``observation`` (or ``observation/<key>`` for a dict),
 ``action``, ``log_prob``, ``reward``, ``done``, ``action_mask``, ``column/<name>`` for a kept one,
-and per episode ``final_observation``.
+``episode/begins`` at the last step of an episode, and per episode ``final_observation``.
 """
 
 from __future__ import annotations
@@ -13,7 +13,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ove_sb3.core.stopping import UNKNOWN_BEGIN
+
 Columns = dict[str, NDArray[Any]]
+_BEGINS = "episode/begins"
 _NEITHER, _OVERLAP = 4, 8  # in ``done``: neither terminated nor truncated; one overlapping episode
 
 
@@ -30,6 +33,9 @@ def to_columns(fields: Mapping[str, Any]) -> tuple[Columns, Columns]:
     columns["action"] = fields["actions"]
     columns["log_prob"], columns["reward"] = fields["log_probs"], fields["rewards"]
     columns["done"] = done
+    begins = UNKNOWN_BEGIN if fields["begins"] is None else fields["begins"]
+    columns[_BEGINS] = np.zeros(done.size, dtype=np.int64)
+    columns[_BEGINS][np.cumsum(lengths) - 1] = begins
     if fields["action_masks"] is not None:
         columns["action_mask"] = fields["action_masks"]
     columns |= {f"column/{name}": array for name, array in fields["columns"].items()}
@@ -44,6 +50,7 @@ def from_columns(columns: Mapping[str, NDArray[Any]]) -> dict[str, Any]:
     how = columns["done"][ends]
     overlaps = how.astype(np.int64) // _OVERLAP
     observations = _unnamed("observation", columns)
+    begins = columns[_BEGINS][ends]
     return {
         "observations": np.zeros((columns["done"].size, 0), np.float32)
         if observations is None
@@ -57,6 +64,7 @@ def from_columns(columns: Mapping[str, NDArray[Any]]) -> dict[str, Any]:
         "action_masks": columns.get("action_mask"),
         "final_observations": _unnamed("final_observation", columns),
         "overlaps": overlaps if overlaps.any() else None,
+        "begins": None if (begins == UNKNOWN_BEGIN).all() else begins,
         "columns": _unnamed("column", columns) or {},
     }
 

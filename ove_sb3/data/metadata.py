@@ -1,4 +1,4 @@
-"""What is known about a log besides its numbers, in a form that JSON can hold."""
+"""Metadata of a log, as JSON can hold it."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from ove_sb3._validation import check_integer, check_range
+from ove_sb3.core.stopping import Logging, LoggingRecord, latest_record
 from ove_sb3.errors import InvalidInputError, StorageError
 
 from .log_ids import check_log_ids
@@ -37,11 +38,11 @@ class Metadata:
     adaptive : bool
         The behavior depended on earlier episodes, as in the log of a training run.
     reward_range : (float, float) or None
-        Smallest and largest reward the environment can give, where known beforehand.
-    unfinished : dict of str to (int, int)
-        For every wrapper that logged: episodes that may have begun without being logged (reset
-        before their end, or under way when logging stopped), and episodes logged. Empty where the
-        number of episodes was fixed in advance, as by `collect`.
+        Smallest and largest reward the environment can give, if known in advance.
+    begun : dict of str to LoggingRecord
+        For every wrapper that logged: how many episodes it began, also those that were reset before
+        their end or under way when logging stopped. Empty where the number of episodes was fixed
+        in advance, as by `collect`.
     behavior : str or None
         Name of the behavior policy's class.
     fingerprint : str or None
@@ -56,6 +57,9 @@ class Metadata:
     shared_exploration : bool
         The behavior decided once for several environments whether to explore, as DQN does: their
         episodes are dependent.
+    components : tuple of dict
+        Policies of a mixture that was drawn once per episode: ``weight``, ``policy`` (name of the
+        class) and ``fingerprint`` of each. Empty for any other behavior.
     """
 
     env_id: str | None = None
@@ -66,19 +70,20 @@ class Metadata:
     seed: int | None = None
     adaptive: bool = False
     reward_range: tuple[float, float] | None = None
-    unfinished: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    begun: Mapping[str, LoggingRecord] = field(default_factory=dict)
     behavior: str | None = None
     fingerprint: str | None = None
     log_ids: tuple[str, ...] = ()
     deterministic_actions: bool = False
     shared_exploration: bool = False
+    components: tuple[Mapping[str, Any], ...] = ()
 
     def __post_init__(self) -> None:
         put = object.__setattr__
         for name in ("env_id", "behavior", "fingerprint"):
             _check_kind(self, name, (str, type(None)), "a string or None")
         _check_kind(self, "versions", (Mapping,), "a mapping of libraries to versions")
-        _check_kind(self, "unfinished", (Mapping,), "a mapping of names to pairs of counts")
+        _check_kind(self, "begun", (Mapping,), "a mapping of writers to records")
         for name in ("adaptive", "deterministic_actions", "shared_exploration"):
             _check_kind(self, name, (bool, np.bool_), "True or False")
             put(self, name, bool(getattr(self, name)))
@@ -91,14 +96,22 @@ class Metadata:
         if self.reward_range is not None:
             put(self, "reward_range", check_range(self.reward_range, "reward_range"))
         put(self, "log_ids", check_log_ids(self.log_ids))
-        put(self, "unfinished", {str(k): _counts(v) for k, v in self.unfinished.items()})
+        put(self, "components", _check_components(self.components))
+        put(self, "begun", {_writer(k): _record(v) for k, v in self.begun.items()})
 
     @property
     def incomplete_fraction(self) -> float:
         """Fraction of the episodes that may have begun without being logged."""
-        missing = sum(missing for missing, _ in self.unfinished.values())
-        logged = sum(logged for _, logged in self.unfinished.values())
-        return missing / (missing + logged) if missing else 0.0
+        begun = sum(record.begun for record in self.begun.values())
+        ended = sum(record.ended for record in self.begun.values())
+        return 1.0 - ended / begun if begun else 0.0
+
+    @property
+    def logging(self) -> Logging | None:
+        """How logging stopped; None if the number of episodes was fixed in advance."""
+        if not self.begun:
+            return None
+        return Logging({int(writer): record for writer, record in self.begun.items()})
 
     def to_dict(self) -> dict[str, Any]:
         """Plain dict that `json.dumps` accepts."""
@@ -141,6 +154,16 @@ class Metadata:
             raise StorageError(f"the metadata of the log are damaged: {error}") from error
 
 
+def _check_components(values: Any) -> tuple[dict[str, Any], ...]:
+    keys = {"weight", "policy", "fingerprint"}
+    entries = tuple(values) if isinstance(values, (list, tuple)) else None
+    if entries is None or not all(isinstance(v, Mapping) and set(v) == keys for v in entries):
+        raise InvalidInputError(
+            f"`components` must be a sequence of dicts with {sorted(keys)}, got {values!r}."
+        )
+    return tuple(dict(entry) for entry in entries)
+
+
 def _names(cls: type[Metadata]) -> set[str]:
     return {f.name for f in fields(cls)}
 
@@ -171,6 +194,10 @@ def _if_agreed(_name: str, values: Sequence[Any]) -> Any:
     return values[0] if all(value == values[0] for value in values) else None
 
 
+def _if_shared(_name: str, values: Sequence[Any]) -> Any:
+    return values[0] if all(value == values[0] for value in values) else ()
+
+
 def _versions(name: str, values: Sequence[Any]) -> Any:
     return _if_agreed(name, values) or {}
 
@@ -188,14 +215,12 @@ def _widest(_name: str, values: Sequence[Any]) -> tuple[float, float] | None:
     return (min(r[0] for r in ranges), max(r[1] for r in ranges)) if ranges else None
 
 
-def _largest_counts(_name: str, values: Sequence[Any]) -> dict[str, tuple[int, int]]:
-    """Counts only grow: of the same wrapper, the largest are the last."""
-    merged: dict[str, tuple[int, int]] = {}
-    for counts in values:
-        for writer, (missing, logged) in counts.items():
-            before = merged.get(writer, (0, 0))
-            merged[writer] = max(before[0], missing), max(before[1], logged)
-    return merged
+def _latest_records(_name: str, values: Sequence[Any]) -> dict[str, LoggingRecord]:
+    by_writer: dict[str, list[LoggingRecord]] = {}
+    for records in values:
+        for writer, record in records.items():
+            by_writer.setdefault(writer, []).append(record)
+    return {writer: latest_record(records) for writer, records in by_writer.items()}
 
 
 _MERGE_RULES: dict[str, Callable[[str, Sequence[Any]], Any]] = {
@@ -207,12 +232,13 @@ _MERGE_RULES: dict[str, Callable[[str, Sequence[Any]], Any]] = {
     "seed": _if_agreed,
     "adaptive": _any,
     "reward_range": _widest,
-    "unfinished": _largest_counts,
+    "begun": _latest_records,
     "behavior": _if_agreed,
     "fingerprint": _if_agreed,
     "log_ids": _union,
     "deterministic_actions": _any,
     "shared_exploration": _any,
+    "components": _if_shared,
 }
 """How the values of a field are joined. No reason against a guarantee may get lost."""
 
@@ -240,12 +266,25 @@ def _check_space(value: object, name: str) -> None:
         )
 
 
-def _counts(value: object) -> tuple[int, int]:
-    if not isinstance(value, Sequence) or isinstance(value, str) or len(value) != 2:
+def _writer(name: object) -> str:
+    text = str(name)
+    if not (text.isdecimal() and int(text) < 1 << 31):
         raise InvalidInputError(
-            f"`unfinished` must hold pairs (episodes missing, episodes logged), got {value!r}."
+            f"`begun` must have numbers of writers below 2^31 as keys, got {name!r}."
         )
-    return check_integer(value[0], "unfinished", 0), check_integer(value[1], "unfinished", 0)
+    return text
+
+
+def _record(value: object) -> LoggingRecord:
+    if isinstance(value, LoggingRecord):
+        return value
+    known = {f.name for f in fields(LoggingRecord)}
+    if not isinstance(value, Mapping) or not {"begun"} <= set(value) <= known:
+        raise InvalidInputError(
+            f"`begun` must hold records with entries among {', '.join(sorted(known))}, got "
+            f"{value!r}."
+        )
+    return LoggingRecord(**value)
 
 
 def describe_space(space: Any) -> dict[str, Any]:

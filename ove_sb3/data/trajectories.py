@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from os import PathLike
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,11 +20,14 @@ from ove_sb3._validation import (
     as_generator,
     as_lengths,
     bad_step,
+    check_path,
     check_real,
     check_same_size,
 )
+from ove_sb3.core.stopping import UNKNOWN_BEGIN
 from ove_sb3.errors import PLACE, InvalidInputError
 
+from .beginnings import BegunPart, split_begun
 from .columns import from_columns, to_columns
 from .log_ids import content_log_id, digest_of, split_log_ids
 from .metadata import Metadata, merge, merge_dicts
@@ -67,6 +69,10 @@ class Trajectories:
     overlaps : ndarray of int64, (n,), or None
         In a log of several environments: how many other episodes ended while each was under way;
         None if episodes followed one another.
+    begins : ndarray of int64, (n,), or None
+        For logs whose number of episodes was not fixed in advance: 2^32 times the number of the
+        writer, plus how many episodes it had begun before. `Metadata.begun` has as many as were
+        begun: the numbers that are missing are those of episodes that never ended.
     columns : dict of str to ndarray, (n_steps, ...)
         Further values per step, such as the candidate's propensity or a cost.
     metadata : Metadata
@@ -82,6 +88,7 @@ class Trajectories:
     action_masks: NDArray[np.bool_] | None = None
     final_observations: Observations | None = None
     overlaps: IntArray | None = None
+    begins: IntArray | None = None
     columns: Mapping[str, NDArray[Any]] = field(default_factory=dict)
     metadata: Metadata = field(default_factory=Metadata)
 
@@ -108,6 +115,9 @@ class Trajectories:
             put(self, name, rows)
         if self.overlaps is not None:
             put(self, "overlaps", as_counts(self.overlaps, "overlaps", self.lengths.size))
+        if self.begins is not None:
+            begins = _check_rows(self.begins, "begins", self.lengths.size, "episode")
+            put(self, "begins", np.ascontiguousarray(begins, dtype=np.int64))
         put(self, "columns", _check_columns(self.columns, n_steps))
         self._check_values()
         for name in _ARRAYS:
@@ -167,6 +177,7 @@ class Trajectories:
         action_masks: ArrayLike | None = None,
         final_observations: Observations | None = None,
         overlaps: ArrayLike | None = None,
+        begins: ArrayLike | None = None,
         columns: Mapping[str, ArrayLike] | None = None,
         metadata: Metadata | Mapping[str, Any] | None = None,
     ) -> Trajectories:
@@ -198,6 +209,7 @@ class Trajectories:
             action_masks=action_masks,  # type: ignore[arg-type]
             final_observations=final_observations,
             overlaps=overlaps,  # type: ignore[arg-type]
+            begins=begins,  # type: ignore[arg-type]
             columns={} if columns is None else columns,  # type: ignore[arg-type]
             metadata=metadata,
         )
@@ -326,9 +338,11 @@ class Trajectories:
         episodes = np.arange(len(self))
         try:
             chosen = np.atleast_1d(episodes[index if isinstance(index, slice) else np.array(index)])
+            if chosen.ndim != 1 or isinstance(index, (bool, np.bool_)):
+                raise IndexError
         except (IndexError, ValueError, TypeError) as error:
             message = f"`index` must name some of the {len(self)} episodes, got {index!r}."
-            if isinstance(index, (int, np.integer)):
+            if isinstance(index, (int, np.integer)) and not isinstance(index, bool):
                 raise IndexError(message) from error
             raise InvalidInputError(message) from error
         if self.metadata.adaptive and (np.diff(chosen) <= 0).any():
@@ -352,6 +366,9 @@ class Trajectories:
             name: _map(lambda array, at=at: array[at], getattr(self, name))  # type: ignore[misc]
             for name, at in rows.items()
         }
+        if self.begins is not None and (np.diff(chosen) <= 0).any():
+            # Out of order: it is no longer known which episodes had ended when another began.
+            picked["begins"] = np.full(chosen.size, UNKNOWN_BEGIN)
         return replace(self, **picked)
 
     def split(
@@ -361,18 +378,39 @@ class Trajectories:
 
         In the order of logging, or in an order shuffled by `rng` if that is given. A model that
         was trained on one part, or selected by it, can be evaluated on the other with a guarantee.
+        If the number of episodes was not fixed in advance (`begins`), a coin decides for every
+        episode that was begun; the log of a behavior that learned is cut in order, and its parts
+        have approximate intervals only.
         """
         fraction = check_real(fraction, "fraction", 0.0, 1.0)
+        first, second = self._parts(fraction, rng)
+        name = f"{fraction:g}-{digest_of(*self._identifying, first.episodes)}"
+        log_ids = split_log_ids(self.metadata.log_ids, name)
+        one, other = (
+            replace(
+                self[part.episodes],
+                begins=part.begins,
+                metadata=replace(self.metadata, log_ids=ids, begun=part.begun),
+            )
+            for part, ids in zip((first, second), log_ids, strict=True)
+        )
+        return one, other
+
+    def _parts(
+        self, fraction: float, rng: int | np.random.Generator | None
+    ) -> tuple[BegunPart, BegunPart]:
+        begins, begun = self.begins, self.metadata.begun
+        if begins is not None and begun:
+            generator = as_generator(0 if rng is None else rng)
+            in_order = self.metadata.adaptive
+            return split_begun(begins, begun, fraction, in_order=in_order, rng=generator)
         order = np.arange(len(self))
         if rng is not None:
             order = as_generator(rng).permutation(order)
         cut = round(fraction * len(self))
-        chosen = np.sort(order[:cut]), np.sort(order[cut:])
-        name = f"{fraction:g}-{digest_of(*self._identifying, chosen[0])}"
-        log_ids = split_log_ids(self.metadata.log_ids, name)
         first, second = (
-            replace(self[episodes], metadata=replace(self.metadata, log_ids=ids))
-            for episodes, ids in zip(chosen, log_ids, strict=True)
+            BegunPart(episodes, None if begins is None else begins[episodes], begun)
+            for episodes in (np.sort(order[:cut]), np.sort(order[cut:]))
         )
         return first, second
 
@@ -386,6 +424,13 @@ class Trajectories:
             parts = [
                 replace(part, overlaps=np.zeros(len(part), np.int64))
                 if part.overlaps is None
+                else part
+                for part in parts
+            ]
+        if len({part.begins is None for part in parts}) == 2:
+            parts = [
+                replace(part, begins=np.full(len(part), UNKNOWN_BEGIN))
+                if part.begins is None
                 else part
                 for part in parts
             ]
@@ -411,7 +456,7 @@ class Trajectories:
         from ove_sb3.store.writer import write_log
 
         metadata = self.metadata.to_dict()
-        write_log(self.to_batch(), metadata, Path(path), overwrite=overwrite)
+        write_log(self.to_batch(), metadata, check_path(path), overwrite=overwrite)
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> Trajectories:
@@ -419,7 +464,7 @@ class Trajectories:
         from ove_sb3.store.directory import load_all
         from ove_sb3.store.location import Location
 
-        contents, columns = load_all(Location(Path(path).absolute()))
+        contents, columns = load_all(Location(check_path(path).absolute()))
         return cls.from_contents(contents, columns)
 
     @classmethod
@@ -437,6 +482,7 @@ class Trajectories:
         """
         columns, _ = to_columns({name: getattr(self, name) for name in _ARRAYS})
         del columns["done"]
+        columns.pop("episode/begins", None)
         last = np.zeros(self.n_steps, dtype=np.bool_)
         last[np.cumsum(self.lengths) - 1] = True
         for name in ("terminated", "truncated"):
@@ -491,7 +537,7 @@ class Trajectories:
         )
 
 
-EPISODE_COUNTS = ("overlaps",)
+EPISODE_COUNTS = ("overlaps", "begins")
 """Fields that hold a number per episode, which only some logs have."""
 
 _ARRAYS = (
@@ -526,7 +572,8 @@ def _read_only(array: NDArray[Any]) -> NDArray[Any]:
 
 def _check_parts(parts: object) -> list[Trajectories]:
     """The logs to be joined; those of different environments are refused."""
-    if isinstance(parts, Trajectories) or not isinstance(parts, Iterable):
+    array = isinstance(parts, np.ndarray)
+    if isinstance(parts, Trajectories) or array or not isinstance(parts, Iterable):
         raise InvalidInputError(
             f"`parts` must be a sequence of Trajectories, got {type(parts).__name__}."
         )

@@ -8,12 +8,12 @@ import time
 import weakref
 from dataclasses import replace
 from os import PathLike
-from pathlib import Path
 from types import TracebackType
 
 from typing_extensions import Self
 
-from ove_sb3._validation import check_integer
+from ove_sb3._validation import check_integer, check_path
+from ove_sb3.errors import InvalidInputError
 from ove_sb3.store.index import Durability, check_durability
 from ove_sb3.store.writer import BatchWriter, compact_directory
 
@@ -73,7 +73,11 @@ class EpisodeWriter:
     ) -> None:
         self.flush_every = check_integer(flush_every, "flush_every", 1)
         self.durability = check_durability(durability)
-        self.path = Path(path)
+        self.path = check_path(path)
+        if not isinstance(metadata, Metadata):
+            raise InvalidInputError(
+                f"`metadata` must be Metadata, got {metadata!r}. Use Metadata.from_dict for a dict."
+            )
         if not metadata.log_ids:
             metadata = replace(metadata, log_ids=(new_log_id(),))
         self.n_written = 0
@@ -93,6 +97,11 @@ class EpisodeWriter:
     def add(self, episodes: Trajectories) -> None:
         """Take over whole episodes; written by the next flush."""
         self._check_process()
+        if not isinstance(episodes, Trajectories):
+            raise InvalidInputError(
+                f"`episodes` must be Trajectories, got {type(episodes).__name__}. Make them by "
+                "Trajectories.from_arrays."
+            )
         self._pending.append(episodes)
         self._n_pending += len(episodes)
         if self._n_pending >= self.flush_every:
@@ -181,4 +190,4 @@ def compact(path: str | PathLike[str]) -> int:
 
     Writers may go on writing meanwhile. What killed processes have left behind is removed.
     """
-    return compact_directory(Path(path))
+    return compact_directory(check_path(path))

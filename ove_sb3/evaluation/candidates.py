@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from ove_sb3._validation import FloatArray, as_float_vector
+from ove_sb3._validation import FloatArray, as_float_vector, check_flag
 from ove_sb3.core.statistics import StepScores
 from ove_sb3.data.metadata import Metadata
 from ove_sb3.data.trajectories import DISCRETE_KINDS, Trajectories
@@ -94,9 +94,65 @@ class PolicyCandidate:
             torch.set_num_threads(n_threads)
 
 
+@dataclass(frozen=True)
+class ComponentCandidate:
+    """A policy of the mixture that logged, which was drawn once per episode.
+
+    Its likelihood was logged beside the mixture's, so that the weight of an episode is at most 1
+    over the policy's share, whatever its length.
+
+    Attributes
+    ----------
+    policy : Policy
+    index : int
+        Number of the policy in the mixture.
+    weights : tuple of float
+        Shares of all policies.
+    label : str
+    """
+
+    policy: Any
+    index: int
+    weights: tuple[float, ...]
+    label: str
+
+    @property
+    def max_weight(self) -> float:
+        """Bound on the weight of an episode and on every partial product."""
+        return 1.0 / self.weights[self.index]
+
+    def score(self, chunk: Trajectories, first_step: int) -> StepScores:
+        """Log-ratios from the logged likelihoods."""
+        from ove_sb3.policies.episode_mixture import COMPONENT_LOG_PROBS, component_log_ratios
+
+        del first_step
+        log_probs, log_weights = chunk.columns[COMPONENT_LOG_PROBS], np.log(self.weights)
+        return StepScores(component_log_ratios(log_probs, log_weights, chunk.lengths, self.index))
+
+
+def weight_bound(candidate: Candidate) -> float | None:
+    """Bound on the importance weights that follows from how the log was made; None if none does."""
+    return candidate.max_weight if isinstance(candidate, ComponentCandidate) else None
+
+
+def _component(policy: Any, metadata: Metadata, deterministic: bool, label: str) -> Any:
+    """The candidate as a policy of the mixture that logged; None if it is none."""
+    if not metadata.components:
+        return None
+    from ove_sb3.policies.deterministic import Deterministic
+
+    acting = Deterministic(policy) if deterministic else policy
+    fingerprint = acting.fingerprint()
+    for index, component in enumerate(metadata.components):
+        if fingerprint is not None and component["fingerprint"] == fingerprint:
+            weights = tuple(float(entry["weight"]) for entry in metadata.components)
+            return ComponentCandidate(acting, index, weights, label)
+    return None
+
+
 def provenance_of(candidate: Candidate) -> Provenance:
     """Logs that a candidate was trained on or selected by; unknown for arrays."""
-    if not isinstance(candidate, PolicyCandidate):
+    if not isinstance(candidate, (PolicyCandidate, ComponentCandidate)):
         return Provenance()
     known: Provenance = candidate.policy.provenance()
     return known
@@ -114,8 +170,7 @@ def as_candidate(
     label: str | None = None,
 ) -> Candidate:
     """Candidate from what the caller passed as `name`; it is shown as `label`."""
-    if not isinstance(deterministic, (bool, np.bool_)):
-        raise InvalidInputError(f"`deterministic` must be True or False, got {deterministic!r}.")
+    deterministic = check_flag(deterministic, "deterministic")
     if is_array(candidate):
         _check_unused(name, model_class, vec_normalize, deterministic)
         log_probs = _check_log_probs(candidate, metadata, n_steps, name)
@@ -135,7 +190,8 @@ def as_candidate(
     from ove_sb3.policies.dispatch import as_policy
 
     policy = as_policy(candidate, vec_normalize=load_normalizer(vec_normalize))
-    return PolicyCandidate(policy, bool(deterministic), label, name)
+    component: Candidate | None = _component(policy, metadata, bool(deterministic), label)
+    return component or PolicyCandidate(policy, bool(deterministic), label, name)
 
 
 def is_array(candidate: Any) -> bool:

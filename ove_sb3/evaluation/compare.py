@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ove_sb3._validation import check_choice
+from ove_sb3._validation import check_choice, check_flag
 from ove_sb3.core.interval import Interval
 from ove_sb3.core.methods import Method
 from ove_sb3.core.quantities import MOMENTS, Quantity, as_quantities
@@ -132,7 +132,7 @@ class Comparison:
 
     @property
     def findings(self) -> list[str]:
-        """What is proven about the order."""
+        """Sentence about the proven order."""
         what = RANKINGS[self.rank_by]
         proven = [f"Proven: {a} has {what} than {b}." for a, b in self.proven]
         return proven or [f"Nothing is proven about which candidate has {what}."]
@@ -323,6 +323,7 @@ def _check_options(
     candidates: Mapping[str, Any], model_class: Any, vec_normalize: Any, deterministic: Any
 ) -> None:
     """Refuse options that no candidate uses."""
+    deterministic = check_flag(deterministic, "deterministic")
     paths = {name for name, each in candidates.items() if isinstance(each, (str, PathLike))}
     if isinstance(model_class, Mapping) and (unknown := set(model_class) - paths):
         raise InvalidInputError(
@@ -336,7 +337,8 @@ def _check_options(
         "deterministic": (deterministic or None, models, "models"),
     }
     for option, (value, users, kind) in given.items():
-        if value is not None and not users and value != {}:
+        empty = isinstance(value, Mapping) and not value  # as the command line passes it
+        if value is not None and not users and not empty:
             raise InvalidInputError(
                 f"`{option}` must be left out when no candidates are {kind}, got {value!r}. It "
                 "would change nothing."

@@ -19,13 +19,12 @@ from ove_sb3.errors import SupportWarning
 
 from .advice import advise, convergence_rate, episodes_for
 from .behavior import Behavior
-from .candidates import Candidate, LoggedBehavior, provenance_of
+from .candidates import Candidate, LoggedBehavior, provenance_of, weight_bound
 from .plan import Plan
 from .reduction import reduce_log
 from .result import Evaluation, QuantityResult
 
 _FEWEST_FOR_APPROXIMATION = 20
-_MANY_INCOMPLETE = 0.01  # of all episodes
 
 
 def evaluate_candidates(
@@ -53,6 +52,7 @@ def evaluate_candidates(
     for candidate, stats in zip(candidates, reduced, strict=True):
         warn_without_support(stats)
         own_plan = plan.for_candidate(provenance_of(candidate), log.metadata)
+        own_plan = own_plan.bounded(weight_bound(candidate))
         evaluations.append(_evaluate_statistics(stats, own_plan, log.metadata, candidate.label))
     return evaluations
 
@@ -193,11 +193,12 @@ def _warnings(plan: Plan, results: Sequence[QuantityResult], missing: str | None
             "logging, and methods that need independent episodes, such as the bootstrap, are left "
             "out."
         )
-    if plan.incomplete_fraction >= _MANY_INCOMPLETE:
+    if plan.incomplete_fraction > 0.0:
         texts.append(
-            f"up to {plan.incomplete_fraction:.0%} of the episodes were reset before their end or "
-            "still running when logging stopped, and are missing: long ones more often than short "
-            "ones. Log more in one go, or fix the number of episodes in advance (ove_sb3.collect)."
+            f"up to {100 * plan.incomplete_fraction:.2g}% of the episodes were reset before their "
+            "end or still running when logging stopped: long ones more often than short ones. "
+            "Intervals by betting account for them; estimates and other intervals do not. Log more "
+            "in one go, or fix the number of episodes in advance (ove_sb3.collect)."
         )
     names = {result.quantity.name for result in results}
     for result in results:

@@ -1,4 +1,4 @@
-"""What an evaluation is asked: the assumptions, the quantities, and how they are computed."""
+"""Plan of an evaluation: assumptions, quantities, estimators and methods."""
 
 from __future__ import annotations
 
@@ -22,8 +22,6 @@ from ove_sb3.policies.provenance import Provenance
 
 from .error_budget import ErrorBudget
 from .stated import stated_horizon, stated_reward_range
-
-_MOST_INCOMPLETE = 0.25
 
 
 @dataclass(frozen=True)
@@ -68,7 +66,7 @@ class Plan:
 
     @property
     def subject(self) -> str:
-        """What is estimated, in words."""
+        """Name of the variable whose distribution is estimated."""
         return "return" if self.reward is None else f"sum of {self.reward}"
 
     @property
@@ -121,6 +119,14 @@ class Plan:
         )
         return replace(self, assumptions=replace(self.assumptions, evidence=evidence))
 
+    def bounded(self, max_weight: float | None) -> Plan:
+        """The plan with a bound on the weights that is known without being stated."""
+        if max_weight is None:
+            return self
+        stated = self.assumptions.max_weight
+        bound = max_weight if stated is None else min(stated, max_weight)
+        return replace(self, assumptions=replace(self.assumptions, max_weight=bound))
+
     def to_dict(self) -> dict[str, Any]:
         """Return plain Python values, ready for JSON."""
         stated = self.assumptions
@@ -169,14 +175,6 @@ def make_plan(
     Every road to an evaluation starts here: `evaluate`, `compare`, the command line and the
     callback.
     """
-    fraction = metadata.incomplete_fraction
-    if fraction > _MOST_INCOMPLETE:
-        raise InvalidInputError(
-            f"`data` must hold most of the episodes that were begun, but up to {fraction:.0%} of "
-            "them were reset before their end or still running when logging stopped. Those are the "
-            "long ones, so the rest does not show what the behavior does. Let episodes run to "
-            "their end, log more of them in one go, or use ove_sb3.collect."
-        )
     if not isinstance(simultaneous, (bool, np.bool_)):
         raise InvalidInputError(f"`simultaneous` must be True or False, got {simultaneous!r}.")
     if reward is not None and not isinstance(reward, str):
@@ -208,7 +206,7 @@ def make_plan(
         estimators=_check_estimators(estimators, as_quantities(quantities)),
         budget=ErrorBudget(assumptions.delta, bool(simultaneous), n_candidates, evaluation),
         seed=_seed(rng),
-        incomplete_fraction=fraction,
+        incomplete_fraction=metadata.incomplete_fraction,
         warnings=remarks,
         reward=reward,
         selection_counted=selection_counted,

@@ -11,7 +11,7 @@ import math
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ove_sb3 import _parallel as parallel
@@ -99,7 +99,7 @@ def reduce_log(
         raise error.in_log(log) from error
     finally:
         bar.close()
-    joined = [total.join() for total in totals]
+    joined = [replace(total.join(), logging=log.metadata.logging) for total in totals]
     if joined[0].n_steps != log.n_steps:
         raise RuntimeError(f"{joined[0].n_steps} of {log.n_steps} steps were counted")
     if len(joined[0]) < 2:
@@ -188,6 +188,7 @@ def reduce_blocks(task: Task, job: Job) -> Iterator[Block]:
                     gamma=job.gamma,
                     horizon=job.horizon,
                     overlaps=chunk.overlaps,
+                    begins=chunk.begins,
                     columns=job.columns,
                 )
                 block.stats.append(stats)

@@ -1,4 +1,4 @@
-"""What the caller states about a log, held against what the log states about itself."""
+"""Arguments about a log, checked against its metadata."""
 
 from __future__ import annotations
 

@@ -130,14 +130,19 @@ class BoxDistribution(ActionDistribution):
         raise NotImplementedError
 
     @override
+    def point_mass(self) -> PointMass:
+        mode = self._mode()
+        if mode is None:
+            return super().deterministic()  # type: ignore[return-value]  # raises
+        return PointMass(self.bounds, mode)
+
+    @override
     def mode_probability(self, actions: ArrayLike) -> tuple[NDArray[np.bool_], FloatArray] | None:
         mode, b = self._mode(), self.bounds
         if mode is None:
             return None
         x = self._rows(actions).reshape(self._n, -1).astype(np.float64)
-        # Networks round differently from batch to batch.
-        scale = np.where(np.isfinite(b.half_width), b.half_width, 1.0 + np.abs(mode))
-        near = np.maximum(_NEAR * scale, b.margin)
+        near = _nearness(b, mode)
         hits = np.asarray((np.abs(x - mode) <= near).all(axis=1))
         # Room for the rounding of actions: the probability must not come out too small.
         low, high = mode - near - b.margin, mode + near + b.margin
@@ -155,6 +160,48 @@ class BoxDistribution(ActionDistribution):
             "executed: clip it to the bounds before the environment's step.",
             row=row,
         )
+
+
+def _nearness(bounds: BoxBounds, mode: FloatArray) -> FloatArray:
+    """Distance within which an action is the mode: networks round differently in other batches."""
+    scale = np.where(np.isfinite(bounds.half_width), bounds.half_width, 1.0 + np.abs(mode))
+    return np.maximum(_NEAR * scale, bounds.margin)
+
+
+class PointMass(BoxDistribution):
+    """All mass on one action, as a component of a mixture.
+
+    The mass is spread over the tiny interval of actions that count as the same one. So it has a
+    density like all others, and a mixture with it has exact importance ratios.
+
+    Parameters
+    ----------
+    bounds : BoxBounds
+    action : ndarray, (n, d)
+    """
+
+    def __init__(self, bounds: BoxBounds, action: FloatArray) -> None:
+        super().__init__(bounds, len(action))
+        self.action = np.clip(action, bounds.low, bounds.high)
+        self._near = np.broadcast_to(_nearness(bounds, self.action), self.action.shape)
+
+    def _draw(self, rng: np.random.Generator) -> FloatArray:
+        del rng
+        return self.action
+
+    def _log_density(self, x: FloatArray) -> FloatArray:
+        inside = np.abs(x - self.action) <= self._near
+        return np.where(inside, -np.log(2.0 * self._near), -np.inf)
+
+    def _log_below(self, x: FloatArray) -> FloatArray:
+        return np.where(self.action <= x, 0.0, -np.inf)
+
+    def _log_above(self, x: FloatArray) -> FloatArray:
+        return np.where(self.action >= x, 0.0, -np.inf)
+
+    @override
+    def point_mass(self) -> PointMass:
+        return self
 
 
 class ClippedNormal(BoxDistribution):

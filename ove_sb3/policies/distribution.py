@@ -8,7 +8,8 @@ Box.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -32,10 +33,13 @@ class ActionDistribution(ABC):
     state : object
         Recurrent state or noise state to pass with the next observations; None for policies
         without memory. The state of Ornstein-Uhlenbeck noise is known after `sample`.
+    columns : dict of str to ndarray, (n, ...)
+        Values to log beside the log-probability, known after `log_prob`.
     """
 
     action_space: spaces.Space[Any]
     state: Any = None
+    columns: Mapping[str, NDArray[Any]] = MappingProxyType({})
 
     @abstractmethod
     def __len__(self) -> int: ...
@@ -55,6 +59,10 @@ class ActionDistribution(ABC):
             " a single action has no density, so no importance ratio exists. Use the stochastic "
             "policy, or give the model action noise."
         )
+
+    def point_mass(self) -> ActionDistribution:
+        """Point mass on the most probable action, in a Box too, for a component of a mixture."""
+        return self.deterministic()
 
     def mode_probability(self, actions: ArrayLike) -> tuple[NDArray[np.bool_], FloatArray] | None:
         """Whether each action is the one that ``deterministic=True`` takes, and how likely that is.

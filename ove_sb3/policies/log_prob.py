@@ -9,7 +9,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ove_sb3._validation import FloatArray, IntArray, check_integer, episode_and_step
+from ove_sb3._validation import (
+    FloatArray,
+    IntArray,
+    as_array,
+    as_flags,
+    as_lengths,
+    check_flag,
+    check_integer,
+    episode_and_step,
+)
 from ove_sb3.data.metadata import describe_space
 from ove_sb3.data.trajectories import Trajectories
 from ove_sb3.errors import InvalidInputError, UncoveredActionWarning
@@ -73,6 +82,7 @@ def log_prob(
     """
     policy = as_policy(model, vec_normalize=vec_normalize)
     batch_size = check_integer(batch_size, "batch_size", 1)
+    deterministic = check_flag(deterministic, "deterministic")
     if isinstance(data, Trajectories):
         if not (actions is None and lengths is None and action_masks is None):
             raise InvalidInputError(
@@ -91,9 +101,10 @@ def log_prob(
                 "`actions` must be given with observations, got None. Pass the executed actions, "
                 "or Trajectories."
             )
-        observations, acted = data, np.asarray(actions)
-        masks = None if action_masks is None else np.asarray(action_masks, dtype=np.bool_)
-        episodes = None if lengths is None else np.asarray(lengths, dtype=np.int64)
+        observations, acted = data, as_array(actions, "actions")
+        masks = None if action_masks is None else as_flags(action_masks, "action_masks")
+        n_steps = len(acted) if acted.ndim else 0
+        episodes = None if lengths is None else as_lengths(lengths, n_steps, fewest=0)
     batch = as_batch(observations, policy.observation_space)
     n = batch.n
     _check_counts(policy, n, acted, masks, episodes)

@@ -10,12 +10,13 @@ from gymnasium import spaces
 from numpy.typing import ArrayLike, NDArray
 from typing_extensions import override
 
-from ove_sb3._validation import check_real
+from ove_sb3._validation import check_choice, check_real
 from ove_sb3.errors import InvalidInputError, UnsupportedPolicyError
 
 from .builtin import BuiltInPolicy
 from .dispatch import as_policy
 from .distribution import ActionDistribution, Mixture
+from .episode_mixture import EpisodeMixture, EpisodeState, UnrolledEpisodeMixture
 from .fingerprint import Part, value_parts
 from .observations import Observation
 from .policy import NO_CONTEXT, Masks, PolicyContext, origins_of
@@ -23,7 +24,7 @@ from .uniform import uniform_distribution
 
 
 class MixturePolicy(BuiltInPolicy):
-    """Acts as one of several policies, drawn with fixed weights at every step.
+    """Acts as one of several policies, drawn with fixed weights at every step or per episode.
 
     Parameters
     ----------
@@ -31,6 +32,10 @@ class MixturePolicy(BuiltInPolicy):
         Models or policies on the same spaces, see `action_distribution`.
     weights : array_like, (K,)
         Positive; they add up to 1.
+    per : {"step", "episode"}
+        ``"episode"``: one policy acts for a whole episode, as in a canary release. The importance
+        weight of policy k is then at most ``1 / weights[k]``, however long episodes are. In a loop
+        of your own pass `state` and `episode_start` to `predict`.
     rng : int, Generator or None
         Random generator of `predict`.
     """
@@ -40,8 +45,10 @@ class MixturePolicy(BuiltInPolicy):
         policies: Sequence[Any],
         weights: ArrayLike,
         *,
+        per: str = "step",
         rng: int | np.random.Generator | None = None,
     ) -> None:
+        self.per = check_choice(per, "per", ("step", "episode"))
         self.weights = np.asarray(weights, dtype=np.float64)
         self.policies = tuple(policies)
         self.components = [as_policy(policy) for policy in policies]
@@ -73,14 +80,52 @@ class MixturePolicy(BuiltInPolicy):
         # State digests of the components when the mixture first acted.
         self._first_digests: list[str | None] | None = None
         self.masked = any(component.masked for component in self.components)
-        self.recurrent = any(component.recurrent for component in self.components)
+        self.recurrent = per == "episode" or any(c.recurrent for c in self.components)
+
+    @property
+    def description(self) -> tuple[dict[str, Any], ...]:
+        """Weight, name and fingerprint of every policy, as a log remembers them."""
+        return tuple(
+            {
+                "weight": float(weight),
+                "policy": type(policy).__name__,
+                "fingerprint": component.fingerprint(),
+            }
+            for weight, policy, component in zip(
+                self.weights, self.policies, self.components, strict=True
+            )
+        )
+
+    @override
+    def predict(
+        self,
+        observation: Any,
+        state: Any = None,
+        episode_start: NDArray[np.bool_] | None = None,
+        deterministic: bool = False,
+        action_masks: NDArray[np.bool_] | None = None,
+    ) -> tuple[NDArray[Any], Any]:
+        """Draw actions, see `BuiltInPolicy.predict`.
+
+        With ``per="episode"``, pass the state returned by the previous call, and
+        ``episode_start=[True]`` at the beginning of an episode.
+        """
+        began = episode_start is not None and np.all(episode_start)
+        if self.per == "episode" and state is None and not began:
+            raise InvalidInputError(
+                "`state` must be that of the previous call for a policy that is drawn once per "
+                "episode, got None. Pass episode_start=np.array([True]) when an episode begins."
+            )
+        starts = None if episode_start is None else np.atleast_1d(episode_start)
+        return super().predict(observation, state, starts, deterministic, action_masks)
 
     def max_ratio(self, policy: Any) -> float:
         """Largest possible ratio of a step's probability under `policy` to that under the mixture.
 
         1 over its weight: pass it as ``max_ratio`` to `variance_interval` with `policy` as the
-        candidate. Refused if `policy` has changed since the mixture first acted, because the logged
-        actions were drawn from the policy as it was.
+        candidate; as ``max_weight`` if the policy is drawn per episode. Refused if `policy` has
+        changed since the mixture first acted, because the logged actions were drawn from the policy
+        as it was.
         """
         own = [k for k, component in enumerate(self.policies) if component is policy]
         if not own:
@@ -104,6 +149,8 @@ class MixturePolicy(BuiltInPolicy):
     ) -> ActionDistribution:
         if self._first_digests is None:
             self._first_digests = [component.state_digest() for component in self.components]
+        if self.per == "episode":
+            return self._episode_mixture(observations, context)
         states = [None] * len(self.components) if context.state is None else context.state
         parts = [
             component.distribution(observations, context._replace(state=state))
@@ -114,6 +161,19 @@ class MixturePolicy(BuiltInPolicy):
             mixture.state = tuple(part.state for part in parts)
         return mixture
 
+    def _episode_mixture(self, observations: Observation, context: PolicyContext) -> EpisodeMixture:
+        before = context.state
+        if before is None:
+            rows = next(iter(observations.values())) if isinstance(observations, dict) else None
+            n = len(observations if rows is None else rows)
+            before = EpisodeState.begin(n, len(self.components))
+        before = before.restarted(context.episode_start)
+        parts = [
+            component.distribution(observations, context._replace(state=state))
+            for component, state in zip(self.components, before.components, strict=True)
+        ]
+        return EpisodeMixture(parts, np.log(self.weights), before)
+
     @override
     def unroll(
         self, observations: Observation, lengths: NDArray[np.int64], action_masks: Masks | None
@@ -121,10 +181,13 @@ class MixturePolicy(BuiltInPolicy):
         parts = [
             component.unroll(observations, lengths, action_masks) for component in self.components
         ]
+        if self.per == "episode":
+            return UnrolledEpisodeMixture(parts, np.log(self.weights), lengths)
         return Mixture(parts, np.log(self.weights))
 
     @override
     def fingerprint_parts(self) -> Iterator[Part]:
+        yield self.per.encode()
         yield from value_parts(self.weights)
         for component in self.components:
             yield type(component).__qualname__.encode()
@@ -134,6 +197,13 @@ class MixturePolicy(BuiltInPolicy):
     def mutable_parts(self) -> Iterator[Part]:
         for component in self.components:
             yield from component.mutable_parts()
+
+
+def components_of(policy: Any) -> tuple[dict[str, Any], ...]:
+    """Policies of a mixture that is drawn per episode, as a log remembers them; else none."""
+    if isinstance(policy, MixturePolicy) and policy.per == "episode":
+        return policy.description
+    return ()
 
 
 class EpsilonGreedyPolicy(BuiltInPolicy):

@@ -1,4 +1,4 @@
-"""What the renderers need to know of a result, as protocols."""
+"""Protocols of the results that can be rendered."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class EvaluationView(Protocol):
 
     @property
     def advice(self) -> Sequence[str]:
-        """What would make the intervals narrower."""
+        """Advice on how to make the intervals narrower."""
 
     @property
     def diagnostics(self) -> Diagnostics:
@@ -125,7 +125,7 @@ class ComparisonView(Protocol):
 
     @property
     def findings(self) -> Sequence[str]:
-        """What is proven about the order."""
+        """Sentence about the proven order."""
 
     @property
     def delta(self) -> float:

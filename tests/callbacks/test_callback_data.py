@@ -14,6 +14,7 @@ from stable_baselines3.common.vec_env import DummyVecEnv
 
 import ove_sb3 as ove
 from ove_sb3.data.log import DiskPart
+from tests.problems.corridor import with_unfinished
 from tests.problems.three_states import (
     HORIZON,
     REWARD_RANGE,
@@ -409,13 +410,19 @@ def test_wrong_probabilities_leave_the_a_priori_range() -> None:
     assert (interval.lower, interval.upper) == interval.a_priori
 
 
-def test_logs_that_lack_many_episodes_are_refused() -> None:
+def test_episodes_that_never_ended_widen_the_bounds() -> None:
     data = log()
-    counts = {"logger": (1000, len(data))}  # begun but not logged, and logged
-    lacking = replace(data, metadata=replace(data.metadata, unfinished=counts))
-    assert lacking.metadata.incomplete_fraction > 0.25
-    with pytest.raises(ove.InvalidInputError, match="must hold most of the episodes"):
-        small_ppo().learn(32, callback=make_callback(lacking))
+    lacking = with_unfinished(data, len(data))
+    assert lacking.metadata.incomplete_fraction == 0.5
+    widths = []
+    for one in (data, lacking):
+        callback = make_callback(one)
+        small_ppo().learn(32, callback=callback)
+        assert callback.last_evaluation is not None
+        interval = callback.last_evaluation["mean"].interval
+        assert interval.guaranteed
+        widths.append(interval.width)
+    assert widths[1] > widths[0]
 
 
 def test_a_range_from_the_data_makes_the_bounds_approximate() -> None:

@@ -15,6 +15,7 @@ from stable_baselines3.common.monitor import Monitor
 from stable_baselines3.common.vec_env import DummyVecEnv, SubprocVecEnv, VecNormalize
 
 import ove_sb3 as ove
+from ove_sb3.core.stopping import number_of
 from tests.policies.toys import CASES, Toy, make_model, toys
 
 
@@ -81,7 +82,8 @@ def test_a_changed_model_makes_the_log_adaptive() -> None:
     data = env.trajectories()
     assert data.metadata.adaptive
     assert data.metadata.fingerprint is None
-    assert list(data.metadata.unfinished.values()) == [(1, 4)]
+    (record,) = data.metadata.begun.values()
+    assert (record.begun, record.ended) == (4, 4)
 
 
 @pytest.mark.filterwarnings("ignore:.*The environment.*is different from the unwrapped version.*")
@@ -171,8 +173,7 @@ def test_episodes_that_end_while_another_is_under_way_are_counted(n_envs: int) -
     ended: list[tuple[int, int]] = []
     for now in range(1, 101):
         if now == 50:  # a reset in between ends nothing
-            abandoned = sum(begin < now - 1 for begin in begun)
-            observations = venv.reset()
+            observations = venv.reset()  # every environment was in an episode
             begun = [now - 1] * n_envs
         actions, _ = model.predict(observations)
         observations, _, dones, _ = venv.step(actions)
@@ -180,12 +181,19 @@ def test_episodes_that_end_while_another_is_under_way_are_counted(n_envs: int) -
             ended.append((begun[i], now))
             begun[i] = now
     data = venv.trajectories()
-    # Those that were reset, and the one that each environment may be left in.
-    (counts_of,) = data.metadata.unfinished.values()
-    assert counts_of == (n_envs + abandoned, len(data))
-    assert data.metadata.incomplete_fraction == (n_envs + abandoned) / (
-        n_envs + abandoned + len(data)
-    )
+    # Those that were reset, and the one that each environment is left in.
+    (record,) = data.metadata.begun.values()
+    assert (record.begun, record.ended) == (2 * n_envs + len(data), len(data))
+    assert (record.n_envs, record.n_steps, record.planned_steps) == (n_envs, 100 * n_envs, None)
+    assert data.metadata.incomplete_fraction == pytest.approx(2 * n_envs / record.begun)
+    assert data.begins is not None
+    numbers = number_of(data.begins)
+    order = np.argsort(numbers)
+    assert [ended[k][0] for k in order] == sorted(begin for begin, _ in ended)
+    # The numbers that are missing are those of the episodes that were reset, and the last ones.
+    unfinished = sorted(set(range(record.begun)) - set(numbers.tolist()))
+    assert len(unfinished) == 2 * n_envs
+    assert all(number > max(numbers) - n_envs for number in unfinished[n_envs:])
     counts = [sum(end > begin for _, end in ended[:k]) for k, (begin, _) in enumerate(ended)]
     if n_envs == 1:
         assert data.overlaps is None

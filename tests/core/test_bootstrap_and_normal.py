@@ -9,7 +9,7 @@ from ove_sb3.core.estimators import estimator_names, find_estimator
 from ove_sb3.core.estimators.smooth import SmoothStatistic
 from ove_sb3.core.methods import _resample
 from ove_sb3.core.methods._resample import resampled_sums
-from ove_sb3.core.methods.bootstrap import VARIANTS
+from ove_sb3.core.methods.bootstrap import VARIANTS, _bca
 from tests.problems.bandits import recommender
 from tests.problems.chain import chain
 from tests.problems.fixed_logs import PROBLEMS
@@ -102,6 +102,20 @@ def test_intervals_for_the_mean_agree_with_scipy(variant: str) -> None:
     ).confidence_interval
     assert ours.lower == pytest.approx(theirs.low, abs=0.01)
     assert ours.upper == pytest.approx(theirs.high, abs=0.01)
+
+
+def test_bca_is_the_printed_formula_when_resampled_values_are_off_center() -> None:
+    s = statistic(40, split=False)
+    values = s.value + np.random.default_rng(9).normal(0.4, 1.0, 5000)  # most are above
+    lower, upper = _bca(s, values, s.value, {"lower": 0.05, "upper": 0.9})
+    normal = scipy.stats.norm
+    z0 = normal.ppf(np.mean(values < s.value))
+    left_out = s.leave_one_out()
+    a = scipy.stats.skew(left_out.mean() - left_out) / (6 * np.sqrt(left_out.size))
+    for bound, tail in ((lower, 0.05), (upper, 0.9)):
+        z = z0 + normal.ppf(tail)
+        level = normal.cdf(z0 + z / (1 - a * z))
+        assert bound == pytest.approx(np.quantile(values, level), rel=1e-9)
 
 
 def test_studentized_is_bootstrap_t() -> None:

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import ove_sb3 as ove
+from ove_sb3.core.stopping import LoggingRecord
 from ove_sb3.data.metadata import describe_space
 from ove_sb3.data.trajectories import _ARRAYS
 from tests.policies.toys import toys
@@ -26,7 +27,7 @@ VALUES: dict[str, Any] = {
     "versions": {"numpy": "2.0"},
     "adaptive": True,
     "reward_range": (-2.0, 7.5),
-    "unfinished": {"a": (1, 10), "b": (0, 4)},
+    "begun": {"7": LoggingRecord(11, 10, 2, 50, 60), "8": LoggingRecord(4, 4, cut=True)},
 }
 BY_TYPE: dict[str, Any] = {
     "bool": True,

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import ove_sb3 as ove
+from ove_sb3.core.stopping import begin_key
 from ove_sb3.data.writer import EpisodeWriter, compact
 from ove_sb3.store import shards as storage
 
@@ -25,6 +26,7 @@ FIELDS = (
     "action_masks",
     "final_observations",
     "overlaps",
+    "begins",
     "columns",
 )
 
@@ -55,6 +57,7 @@ def some(n: int = 7, *, kind: str = "vector", seed: int = 0, **metadata: Any) ->
         action_masks=rng.random((steps, 4)) < 0.5 if kind == "dict" else None,
         final_observations=observe(n) if kind != "scalar" else None,
         overlaps=rng.integers(1, 4, n) if kind == "dict" else None,
+        begins=begin_key(5, 0) + rng.permutation(n) if kind == "dict" else None,
         columns={"a/b": rng.random(steps), "c": rng.random((steps, 2))} if kind == "dict" else None,
         metadata=metadata,
     )

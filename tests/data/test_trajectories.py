@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from dataclasses import fields
@@ -11,7 +12,8 @@ import numpy as np
 import pytest
 
 import ove_sb3 as ove
-from ove_sb3.data.metadata import _MERGE_RULES, describe_space, make_space
+from ove_sb3.core.stopping import LoggingRecord
+from ove_sb3.data.metadata import _MERGE_RULES, Metadata, describe_space, make_space
 
 from .test_storage import same, some
 
@@ -82,11 +84,13 @@ def test_split_and_concat() -> None:
     )
     assert together.overlaps is not None
     assert together.overlaps.tolist() == [0, 1, 0, 0, 2, 0]
-    counts: list[Any] = [{"a": (1, 10)}, {"b": (3, 4)}, {"a": (2, 20)}]
-    parts = [one, *(some(2, unfinished=count) for count in counts)]
+    counts: list[Any] = [(7, 11, 10), (8, 7, 4), (7, 22, 20)]
+    records = [{str(w): LoggingRecord(begun, ended)} for w, begun, ended in counts]
+    parts = [one, *(some(2, begun=record) for record in records)]
     metadata = ove.Trajectories.concat(parts).metadata
-    assert metadata.unfinished == {"a": (2, 20), "b": (3, 4)}
-    assert metadata.incomplete_fraction == 5 / 29
+    assert metadata.begun == {"7": LoggingRecord(22, 20), "8": LoggingRecord(7, 4)}
+    assert metadata.incomplete_fraction == pytest.approx(5 / 29)
+    assert Metadata.from_dict(json.loads(json.dumps(metadata.to_dict()))) == metadata
     a, b = ({"type": "Discrete", "n": n, "start": 0} for n in (2, 3))
     with pytest.raises(ove.InvalidInputError, match="share the observation space"):
         ove.Trajectories.concat([some(2, observation_space=a), some(2, observation_space=b)])
@@ -143,8 +147,11 @@ def masked(n: int) -> Any:
         ({"metadata": {1: True}}, "`metadata` must have entries among env_id.*, got 1."),
         ({"metadata": {"seed": 1.5}}, "`seed` must be an integer"),
         ({"metadata": {"env_id": 3}}, "`env_id` must be a string or None, got 3"),
-        ({"metadata": {"unfinished": {"a": 3}}}, "`unfinished` must hold pairs"),
-        ({"metadata": {"unfinished": {"a": (1, -1)}}}, "`unfinished` must be an integer"),
+        ({"metadata": {"begun": {"a": {"begun": 3}}}}, "`begun` must have numbers of writers"),
+        ({"metadata": {"begun": {"1": 3}}}, "`begun` must hold records with entries among begun"),
+        ({"metadata": {"begun": {"1": {"begun": -1}}}}, "`begun` must be an integer"),
+        ({"metadata": {"begun": {"1": {"begun": 1, "ended": 2}}}}, "`ended` must be at most"),
+        ({"begins": [1]}, "`begins` must have one entry per episode"),
         ({"metadata": {"action_space": "Discrete(2)"}}, "`action_space` must be a description"),
         ({"metadata": {"action_space": {"type": "Text"}}}, "`action_space` must be a description"),
         (

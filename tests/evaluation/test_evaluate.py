@@ -26,6 +26,7 @@ from tests.problems.corridor import (
     exact_moments,
     make_model,
     simulate,
+    with_unfinished,
 )
 
 
@@ -210,17 +211,37 @@ def test_overlaps_count_if_and_only_if_the_behavior_learned(
         assert "ended while another was running" in other.assumptions[0]
 
 
-def test_incomplete_episodes_are_warned_of_or_refused(
+def test_episodes_that_never_ended_are_warned_of_and_accounted_for(
     data: ove.Trajectories, candidate: PPO
 ) -> None:
-    def evaluate(missing: int, logged: int) -> ove.Evaluation:
-        metadata = replace(data.metadata, unfinished={"one": (missing, logged)})
-        return ove.evaluate(replace(data, metadata=metadata), candidate, gamma=GAMMA)
+    def evaluate(log: ove.Trajectories, **options: Any) -> ove.Evaluation:
+        return ove.evaluate(log, candidate, gamma=GAMMA, **options)
 
-    assert not any("before their end" in text for text in evaluate(1, 1000).warnings)
-    assert any("up to 5% of the episodes" in text for text in evaluate(5, 95).warnings)
-    with pytest.raises(ove.InvalidInputError, match=r"up to 30% of them .*collect"):
-        evaluate(30, 70)
+    assert not any("before their end" in text for text in evaluate(data).warnings)
+    widths = []
+    for n_missing in (0, 1, len(data) // 10, len(data)):
+        result = evaluate(with_unfinished(data, n_missing))
+        assert result["variance"].interval.guaranteed
+        assert "logging stopped at any time" in result["variance"].interval.assumptions[3]
+        warned = [text for text in result.warnings if "before their end" in text]
+        assert len(warned) == (n_missing > 0)
+        widths.append(result["variance"].interval.width)
+    assert widths == sorted(widths)
+    assert (
+        widths[0] == widths[-1]
+    )  # all of them at the end, where the capital has reached its maximum
+    assert "up to 50% of the episodes" in warned[0]
+    paper = evaluate(with_unfinished(data, 1), method="paper")
+    assert not paper["mean"].interval.guaranteed
+    assert any("number of episodes was not fixed in advance" in text for text in paper.warnings)
+    for changed in (
+        replace(with_unfinished(data, 1), begins=None),
+        with_unfinished(data, 1)[np.arange(len(data))[::-1]],
+        ove.Trajectories.concat([data, with_unfinished(data, 1)]),
+    ):
+        result = evaluate(changed)
+        assert not result["variance"].interval.guaranteed
+        assert any("not known of all episodes when they began" in t for t in result.warnings)
 
 
 class Endless(gym.Env[Any, Any]):
@@ -238,8 +259,8 @@ class Endless(gym.Env[Any, Any]):
         return np.zeros(1), 1.0, bool(self.np_random.random() < 0.1), False, {}
 
 
-def test_a_loop_that_resets_episodes_is_refused() -> None:
-    """Returns of what is left would be far too small."""
+def test_a_loop_that_resets_episodes_counts_them_at_their_worst() -> None:
+    """Returns of what is left are far too small."""
     policy = ove.UniformPolicy(Endless().action_space)
     env = ove.LogActionProbability(Endless(), policy)
     for episode in range(100):
@@ -249,8 +270,13 @@ def test_a_loop_that_resets_episodes_is_refused() -> None:
             observation, _, ended, _, _ = env.step(action)
             if ended:
                 break
-    with pytest.raises(ove.InvalidInputError, match="reset before their end"):
-        ove.evaluate(env.trajectories(), policy, gamma=0.9, reward_range=(0, 1))
+    result = ove.evaluate(env.trajectories(), policy, gamma=0.9, reward_range=(0, 1))
+    truth = 1 / (1 - 0.9 * 0.9)
+    assert result["mean"].approximate is not None
+    assert truth not in result["mean"].approximate
+    assert result["mean"].interval.guaranteed
+    assert truth in result["mean"].interval
+    assert any("reset before their end" in text for text in result.warnings)
 
 
 def test_episodes_left_out_for_what_happened_in_them_are_noticed(

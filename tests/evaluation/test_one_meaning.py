@@ -15,7 +15,7 @@ import torch
 from stable_baselines3 import PPO
 
 import ove_sb3 as ove
-from tests.problems.corridor import GAMMA, REWARD_RANGE, make_env
+from tests.problems.corridor import GAMMA, REWARD_RANGE, make_env, with_unfinished
 
 Answer = dict[str, Any] | tuple[type[Exception], str]
 
@@ -139,9 +139,10 @@ def logs(data: ove.Trajectories) -> dict[str, ove.Trajectories]:
     cut = replace(data, terminated=np.zeros(len(data), bool), truncated=np.ones(len(data), bool))
     return {
         "few": data[:12],
-        "incomplete below 1%": with_metadata(data, unfinished={"a": (2, 600)}),
-        "incomplete 10%": with_metadata(data, unfinished={"a": (67, 600)}),
-        "incomplete 60%": with_metadata(data, unfinished={"a": (900, 600)}),
+        "incomplete below 1%": with_unfinished(data, 2),
+        "incomplete 10%": with_unfinished(data, 67),
+        "incomplete 60%": with_unfinished(data, 900),
+        "order of beginning unknown": replace(with_unfinished(data, 2), begins=None),
         "adaptive, by another class": with_metadata(data, adaptive=True, behavior="DQN"),
         "no reward range": with_metadata(data, reward_range=None),
         "no horizon": with_metadata(data, horizon=None),
@@ -158,6 +159,7 @@ LOGS = [
     "incomplete below 1%",
     "incomplete 10%",
     "incomplete 60%",
+    "order of beginning unknown",
     "adaptive, by another class",
     "no reward range",
     "no horizon",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import gymnasium as gym
@@ -12,6 +13,7 @@ from numpy.typing import NDArray
 from stable_baselines3 import PPO
 
 import ove_sb3 as ove
+from ove_sb3.core.stopping import LoggingRecord, begin_key
 
 from .mdp import FiniteMDP
 
@@ -119,3 +121,11 @@ def simulate(forward: NDArray[np.float64], n: int, seed: int) -> ove.Trajectorie
 def exact_moments(forward: NDArray[np.float64], gamma: float = GAMMA) -> tuple[float, float]:
     """Mean and variance of the return."""
     return MDP.moments(table(forward), gamma)
+
+
+def with_unfinished(data: ove.Trajectories, n_missing: int) -> ove.Trajectories:
+    """As if logged one after another, until `n_missing` more had begun but not ended."""
+    begins = begin_key(7, 0) + np.arange(len(data))
+    record = LoggingRecord(len(data) + n_missing, len(data), n_steps=data.n_steps)
+    metadata = replace(data.metadata, begun={"7": record})
+    return replace(data, begins=begins, metadata=metadata)

@@ -31,6 +31,7 @@ from typing import Any
 
 import numba
 import numpy as np
+from numpy.typing import NDArray
 
 from ove_sb3._validation import FloatArray, IntArray
 
@@ -42,6 +43,31 @@ _AIM = 1.25  # target of p where only its last value counts
 _ENOUGH = 1.1  # p from which on nothing more is bet there
 _LEAST_LEFT = 0.05  # of the observations, for the size of such bets
 _NO_GAINS, _NO_RANKS = np.empty(0), np.empty(0, np.int64)
+_GRID_N = 1e6  # observations that grids are laid for if nothing is known about their number
+_MOST_UNFINISHED = 0.9  # of the observations, in what is planned for
+
+
+@dataclass(frozen=True)
+class OpenEnd:
+    """Plan for observations whose number was not fixed in advance, made from the pilot only.
+
+    Attributes
+    ----------
+    unfinished : ndarray of bool, (n,)
+        Observations that never ended. They count as the lower bound of what is bet on.
+    pilot : int
+        Number of observations that the plan rests on, and that are not bet on.
+    planned : float or None
+        Number of observations expected in all; None if nothing is known: then always as many as
+        there are so far are expected to follow.
+    n_open : int
+        Largest number of observations that can be under way at the end.
+    """
+
+    unfinished: NDArray[np.bool_]
+    pilot: int
+    planned: float | None
+    n_open: int
 
 
 @dataclass(frozen=True)
@@ -50,35 +76,106 @@ class Schedule:
 
     Observations before ``epochs[0]`` are the pilot, which is never bet on. The target of epoch k is
     computed from the observations before ``epochs[k]`` only.
+
+    Attributes
+    ----------
+    n : int
+        Number of observations.
+    epochs : ndarray of int64, (n_epochs,)
+    blocks : ndarray of int64, (n_blocks + 1,)
+        First observation of every block, and n at the end.
+    epoch_of_block : ndarray of int64, (n_blocks,)
+    planned : ndarray, (n_epochs,)
+        Number of observations that is planned for in every epoch.
+    remaining : ndarray, (n_blocks,)
+        Number of observations that are planned to follow when a block begins.
+    grid_n : float
+        Number of observations that sets the resolution of grids.
+    bet_block : ndarray of int64, (n,), or None
+        Block whose bet sizes apply to each observation, -1 for none; None: its own block.
+    unfinished : ndarray of bool, (n,), or None
+        Observations that never ended.
+    unfinished_fraction : ndarray, (n_epochs,), or None
+        Fraction of such observations that is planned for in every epoch.
     """
 
     n: int
     epochs: IntArray
     blocks: IntArray
-    """First observation of every block, and n at the end."""
     epoch_of_block: IntArray
+    planned: FloatArray
+    remaining: FloatArray
+    grid_n: float
     bet_block: IntArray | None = None
-    """Block whose bet sizes apply to each observation, -1 for none; None: its own block."""
+    unfinished: NDArray[np.bool_] | None = None
+    unfinished_fraction: FloatArray | None = None
 
     @classmethod
-    def plan(cls, n: int, n_blocks: int, overlaps: IntArray | None = None) -> Schedule:
+    def plan(
+        cls,
+        n: int,
+        n_blocks: int,
+        overlaps: IntArray | None = None,
+        open_end: OpenEnd | None = None,
+    ) -> Schedule:
         """Lay out pilot, epochs and about `n_blocks` blocks for n observations.
 
-        `overlaps` counts the observations that were completed while each was under way.
+        `overlaps` counts the observations that were completed while each was under way. With
+        `open_end` nothing but the number of blocks at the end depends on n.
         """
-        pilot = math.ceil(max(0.02 * n, min(50.0, n / 8)))
-        pilot = min(max(pilot, 1), n - 1)
+        if open_end is None:
+            pilot = math.ceil(max(0.02 * n, min(50.0, n / 8)))
+            pilot = min(max(pilot, 1), n - 1)
+            even = np.linspace(pilot, n, min(n_blocks, n - pilot) + 1).astype(np.int64)
+        else:
+            pilot = min(open_end.pilot, n)
+            even = _open_blocks(n, pilot, open_end.planned, n_blocks)
         n_epochs = 1 + max(0, math.ceil(math.log(n / pilot) / math.log(_EPOCH_GROWTH)))
         epochs = np.unique(np.floor(pilot * _EPOCH_GROWTH ** np.arange(n_epochs)).astype(np.int64))
-        epochs = epochs[epochs < n]
-        even = np.linspace(pilot, n, min(n_blocks, n - pilot) + 1).astype(np.int64)
+        epochs = np.unique(np.append(pilot, epochs[epochs < n]))
         blocks = np.unique(np.concatenate([epochs, even]))
         epoch_of_block = np.searchsorted(epochs, blocks[:-1], side="right") - 1
         bet_block = None
         if overlaps is not None and overlaps.any():
             complete = np.maximum(np.arange(n) - overlaps, 0)
             bet_block = np.searchsorted(blocks[:-1], complete, side="right") - 1
-        return cls(n, epochs, blocks, epoch_of_block, bet_block)
+        begin = blocks[:-1]
+        if open_end is None:
+            planned = np.full(len(epochs), float(n))
+            remaining = (n - begin).astype(np.float64)
+            if bet_block is not None:
+                remaining = np.maximum(remaining, _LEAST_LEFT * n)
+            return cls(n, epochs, blocks, epoch_of_block, planned, remaining, float(n), bet_block)
+        if open_end.planned is None:
+            planned = 2.0 * epochs
+            remaining = np.maximum(begin, 1.0)
+        else:
+            planned = np.maximum(open_end.planned, 1.0 * epochs)
+            goal = np.maximum(open_end.planned, 1.0 * begin)
+            remaining = np.maximum(open_end.planned - begin, _LEAST_LEFT * goal)
+        return cls(
+            n,
+            epochs,
+            blocks,
+            epoch_of_block,
+            planned,
+            remaining,
+            _GRID_N if open_end.planned is None else open_end.planned,
+            bet_block,
+            open_end.unfinished,
+            np.minimum(open_end.n_open / planned, _MOST_UNFINISHED),
+        )
+
+
+def _open_blocks(n: int, pilot: int, planned: float | None, n_blocks: int) -> IntArray:
+    """First observations of blocks, which do not depend on n but for the last entry."""
+    last = pilot if planned is None else max(planned, pilot)
+    even = np.linspace(pilot, last, n_blocks + 1)
+    growth = 1.0 + 4.0 / n_blocks
+    n_later = max(0, math.ceil(math.log(max(n / last, 1.0)) / math.log(growth)))
+    later = last * growth ** np.arange(n_later + 1)
+    starts = np.unique(np.concatenate([even, later]).astype(np.int64))
+    return np.append(starts[starts < n], n)
 
 
 @dataclass(frozen=True)
@@ -116,6 +213,8 @@ class BetTarget:
 
 def last_rejected(target: BetTarget, schedule: Schedule, grid: FloatArray, level: float) -> int:
     """Index of the last grid point before the first that is not rejected; -1 if there is none."""
+    if not schedule.remaining.size:
+        return -1  # nothing but the pilot
     if schedule.bet_block is None:
         return int(_last_rejected(*_arguments(target, schedule, grid, level)))
     accepted = np.flatnonzero(last_capitals(target, schedule, grid, level) < 1.0)
@@ -143,6 +242,8 @@ def _arguments(
         np.maximum(target.max_excess, 0.0),  # a negative one would bet the wrong way
         schedule.blocks,
         schedule.epoch_of_block,
+        schedule.remaining,
+        np.zeros(0, np.bool_) if schedule.unfinished is None else schedule.unfinished,
         np.ascontiguousarray(grid),
         level,
         _NO_GAINS if target.gains is None else target.gains,
@@ -195,12 +296,13 @@ def _last_rejected(
     max_excess: FloatArray,
     blocks: IntArray,
     epoch_of_block: IntArray,
+    remaining: FloatArray,
+    unfinished: NDArray[np.bool_],
     grid: FloatArray,
     level: float,
     gains: FloatArray,
     ranks: IntArray,
 ) -> int:
-    n = columns.shape[1]
     capital = np.empty(_LANES)  # p of every lane
     best = np.empty(_LANES)  # its largest value so far
     slope = np.empty(_LANES)
@@ -215,7 +317,7 @@ def _last_rejected(
             begin, end = blocks[block], blocks[block + 1]
             epoch = epoch_of_block[block]
             lower_bound = lower_bounds[epoch]
-            second_moment = max(second_moments[epoch], 1e-300) * (n - begin)
+            second_moment = max(second_moments[epoch], 1e-300) * remaining[block]
             for j in range(lanes):
                 s = grid[first + j]
                 gap = s - lower_bound
@@ -239,6 +341,10 @@ def _last_rejected(
                     x[i] += factor * column[i]
             for i in range(x.shape[0]):
                 x[i] = max(x[i], lower_bound)  # only rounding can be below the lower bound
+            if unfinished.shape[0]:
+                for i in range(x.shape[0]):
+                    if unfinished[begin + i]:
+                        x[i] = lower_bound
             for i in range(0, end - begin, _RUN):
                 stop = min(i + _RUN, end - begin)
                 if gains.shape[0]:
@@ -271,6 +377,8 @@ def _last_capitals(
     max_excess: FloatArray,
     blocks: IntArray,
     epoch_of_block: IntArray,
+    remaining: FloatArray,
+    unfinished: NDArray[np.bool_],
     grid: FloatArray,
     level: float,
     gains: FloatArray,
@@ -278,14 +386,14 @@ def _last_capitals(
     bet_block: IntArray,
 ) -> FloatArray:
     """Observations may overlap: each is bet on with the bet sizes fixed when it began."""
-    n, n_points = columns.shape[1], grid.shape[0]
+    n_points = grid.shape[0]
     capital = np.full(n_points, level)
     certain = np.zeros(n_points, np.bool_)
     bets = np.zeros((blocks.shape[0] - 1, n_points))
     for block in range(blocks.shape[0] - 1):
         begin, end = blocks[block], blocks[block + 1]
         epoch = epoch_of_block[block]
-        second_moment = max(second_moments[epoch], 1e-300) * max(n - begin, _LEAST_LEFT * n)
+        second_moment = max(second_moments[epoch], 1e-300) * remaining[block]
         for j in range(n_points):
             gap = grid[j] - lower_bounds[epoch]
             if gap <= 0.0:
@@ -305,6 +413,8 @@ def _last_capitals(
             for c in range(columns.shape[0]):
                 x += coefficients[epoch, c] * columns[c, i]
             x = max(x, lower_bounds[epoch])  # only rounding can be below the lower bound
+            if unfinished.shape[0] and unfinished[i]:
+                x = lower_bounds[epoch]
             gain, rank = (gains[i], ranks[i]) if gains.shape[0] else (0.0, 0)
             for j in range(n_points):
                 gained = x + (gain if j < rank else 0.0)
@@ -312,7 +422,7 @@ def _last_capitals(
     return np.where(certain, 1.0, capital)
 
 
-def effective_second_moment(values: FloatArray, level: float, n: int) -> float:
+def effective_second_moment(values: FloatArray, level: float, n: float) -> float:
     """Effective second moment of the centered past values, E[y^2 / (1 + lam y)].
 
     A gain y multiplies the capital by 1 + lam y, so that large gains count for less than their

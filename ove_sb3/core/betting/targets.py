@@ -40,6 +40,9 @@ class Past:
         cuts = np.concatenate([[0], schedule.epochs])
         parts = [columns[:, a:b] for a, b in pairwise(cuts)]
         self.sizes = schedule.epochs.astype(np.float64)
+        if schedule.unfinished is not None:
+            n_complete = np.concatenate([[0], np.cumsum(~schedule.unfinished)])[schedule.epochs]
+            self.sizes = np.maximum(n_complete, 1.0)
         self.means = np.cumsum([part.sum(axis=1) for part in parts], axis=0) / self.sizes[:, None]
         # einsum, not matmul: threads of the linear algebra library do not pay on three columns
         products = np.cumsum([np.einsum("in,jn->ij", part, part) for part in parts], axis=0)
@@ -79,7 +82,7 @@ def bet_against(
     returns the pilot's estimate of the mean of x and the scale of its bound.
     """
     columns = np.concatenate([form.columns for form in forms])
-    n, n_epochs = schedule.n, len(schedule.epochs)
+    n, n_epochs = schedule.planned, len(schedule.epochs)
     best = np.full(n_epochs, -np.inf)
     coefficients = np.zeros((n_epochs, columns.shape[0]))
     constants, lower_bounds, expected = np.zeros(n_epochs), np.zeros(n_epochs), np.zeros(n_epochs)
@@ -98,8 +101,11 @@ def bet_against(
             q = bound
             lower_bound = choices.constant[:, :, None] - q
         x = q[..., None] * [0.0, 0.0, 1.0] - choices.z[:, :, None, :]
-        loss = -ndtri(level) * np.sqrt(past.squares(x) / n)
-        loss = loss - math.log(level) * (choices.expected[:, :, None] - lower_bound) / n
+        room = choices.expected[:, :, None] - lower_bound
+        loss = -ndtri(level) * np.sqrt(past.squares(x) / n[:, None, None])
+        loss = loss - math.log(level) * room / n[:, None, None]
+        if schedule.unfinished_fraction is not None:
+            loss = loss + schedule.unfinished_fraction[:, None, None] * room
         predicted = (choices.expected[:, :, None] - loss).reshape(n_epochs, -1)
         choice = predicted.argmax(axis=1)
         for epoch in range(n_epochs):
@@ -114,14 +120,14 @@ def bet_against(
     second_moments = np.array(
         [
             effective_second_moment(
-                np.einsum("i,in->n", x, recent(columns, schedule, epoch)), level, n
+                np.einsum("i,in->n", x, recent(columns, schedule, epoch)), level, float(n[epoch])
             )
             for epoch, x in enumerate(coefficients)
         ]
     )
     max_excess = np.full(n_epochs, np.inf)
     target = BetTarget(columns, coefficients, constants, lower_bounds, second_moments, max_excess)
-    return target, float(expected[0]), math.sqrt(second_moments[0] / n)
+    return target, float(expected[0]), math.sqrt(second_moments[0] / schedule.grid_n)
 
 
 def recent(columns: FloatArray, schedule: Schedule, epoch: int) -> FloatArray:

@@ -34,11 +34,14 @@ class Method(ABC):
         that bound the return.
     handles_adaptive : bool
         Valid when the behavior changed based on earlier trajectories.
+    handles_unfinished : bool
+        Valid when the number of trajectories was not fixed in advance and some did not end.
     """
 
     name: ClassVar[str]
     proven: ClassVar[bool] = False
     handles_adaptive: ClassVar[bool] = False
+    handles_unfinished: ClassVar[bool] = False
 
     @property
     def estimator(self) -> str | None:

@@ -28,6 +28,7 @@ class Betting(Method):
     name = "betting"
     proven = True
     handles_adaptive = True
+    handles_unfinished = True
 
     def bounds(
         self,
@@ -40,7 +41,10 @@ class Betting(Method):
         rng: np.random.Generator,
     ) -> tuple[float, float]:
         """One-sided bounds of the quantity, each from its own test."""
-        sample = Sample.of(stats, limits, adaptive=adaptive, rng=rng)
+        if stats.has_beginnings:
+            sample = Sample.of_all_begun(stats, limits, adaptive=adaptive)
+        else:
+            sample = Sample.of(stats, limits, adaptive=adaptive, rng=rng)
         return (
             quantity.betting_lower(sample, tails.lower) if tails.lower > 0.0 else -math.inf,
             quantity.betting_upper(sample, tails.upper) if tails.upper > 0.0 else math.inf,

@@ -129,7 +129,7 @@ def cvar_upper(sample: Sample, p: float, level: float) -> float:
 
 
 def _prepare(sample: Sample) -> tuple[Schedule, FloatArray, PilotDistribution]:
-    schedule = Schedule.plan(len(sample.stats), BLOCKS, sample.overlaps)
+    schedule = sample.schedule(BLOCKS)
     G = sample.stats.returns[sample.order]
     weights = sample.stats.weights[sample.order]
     return schedule, G, PilotDistribution(G, weights, schedule, *sample.limits.return_range)

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from ove_sb3._validation import FloatArray
 from ove_sb3.core.assumptions import Limits
 from ove_sb3.core.betting import averages
-from ove_sb3.core.betting.capital import Schedule
 from ove_sb3.core.betting.forms import per_decision_forms, reference_return
 from ove_sb3.core.concentration.inequalities import Inequality
 from ove_sb3.core.concentration.moments import paper_mean_lower, paper_mean_upper
@@ -53,7 +52,7 @@ register_quantity("mean", without_argument(Mean))
 
 def mean_lower(sample: Sample, level: float, *, sign: float = 1.0) -> float:
     """Lower confidence bound on the mean of ``sign * G`` at the given level."""
-    schedule = Schedule.plan(len(sample.stats), averages.BLOCKS, sample.overlaps)
+    schedule = sample.schedule(averages.BLOCKS)
     reference = reference_return(sample, schedule)
     forms = per_decision_forms(sample, reference, sign)
     low, high = sorted(sign * (end - reference) for end in sample.limits.return_range)

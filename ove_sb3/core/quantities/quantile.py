@@ -89,7 +89,7 @@ def threshold_lower(sample: Sample, mass: float, level: float, *, sign: float = 
     the first true hypothesis is rejected: no union bound over the thresholds is needed. With >=,
     the result is exact at atoms.
     """
-    schedule = Schedule.plan(len(sample.stats), BLOCKS, sample.overlaps)
+    schedule = sample.schedule(BLOCKS)
     G = sign * sample.stats.returns[sample.order]
     low, high = sorted(sign * end for end in sample.limits.return_range)
     pilot = PilotDistribution(G, sample.stats.weights[sample.order], schedule, low, high)

@@ -76,7 +76,7 @@ register_quantity("variance", without_argument(Variance))
 
 def variance_upper(sample: Sample, level: float) -> float:
     """Upper confidence bound on the variance at the given level."""
-    schedule = Schedule.plan(len(sample.stats), _MANY_BLOCKS, sample.overlaps)
+    schedule = sample.schedule(_MANY_BLOCKS)
     reference = reference_return(sample, schedule)
     forms = coupled_forms(sample, reference)
 
@@ -100,18 +100,20 @@ def variance_lower(sample: Sample, level: float) -> float:
     mean of at most Var + h^2, so that rejecting s + h^2 rejects a variance of s. The least bound
     over all centers is that of the right one or less.
     """
-    schedule = Schedule.plan(len(sample.stats), _FEW_BLOCKS, sample.overlaps)
+    schedule = sample.schedule(_FEW_BLOCKS)
     reference = reference_return(sample, schedule)
     form = whole_form(sample, reference)
     past = Past(form.columns, schedule)
     means, variances = past.self_normalized()
-    controls, lower_bounds = _lower_controls(form, past, schedule.n, level)
+    controls, lower_bounds = _lower_controls(form, past, schedule, level)
     central = _square_about(means) - controls[:, None] * [0.0, 0.0, 1.0]
     squares = past.squares(central)
     expected = np.array(
         [
             effective_second_moment(
-                np.einsum("i,in->n", x, recent(form.columns, schedule, epoch)), level, schedule.n
+                np.einsum("i,in->n", x, recent(form.columns, schedule, epoch)),
+                level,
+                float(schedule.planned[epoch]),
             )
             for epoch, x in enumerate(central)
         ]
@@ -132,7 +134,7 @@ def variance_lower(sample: Sample, level: float) -> float:
     error = max(
         _mean_error(form.columns[:, : schedule.epochs[0]], mean), 1e-9 * (form.high - form.low)
     )
-    unit = math.sqrt(expected[0] / schedule.n)
+    unit = math.sqrt(expected[0] / schedule.grid_n)
     grid = grid_around(variance, unit, 0.0, sample.limits.max_variance)
     index = len(grid) - 1
     for d, half_spacing in _centers(mean, error, form.low, form.high):
@@ -146,7 +148,9 @@ def variance_lower(sample: Sample, level: float) -> float:
     return float(grid[index])
 
 
-def _lower_controls(form: Form, past: Past, n: int, level: float) -> tuple[FloatArray, FloatArray]:
+def _lower_controls(
+    form: Form, past: Past, schedule: Schedule, level: float
+) -> tuple[FloatArray, FloatArray]:
     """Multiples b of (w - 1) to subtract, and the lower bounds on x(m) they imply, (e,).
 
     Without a bound on the weights there is no lower bound for b > 0.
@@ -158,8 +162,11 @@ def _lower_controls(form: Form, past: Past, n: int, level: float) -> tuple[Float
     b = np.maximum(past.slopes(z), 0.0)[:, None] * _SLOPE_SHARES
     lower_bounds = -b * (form.max_weight - 1.0)
     x = z[:, None, :] - b[:, :, None] * [0.0, 0.0, 1.0]
+    n, room = schedule.planned[:, None], variances[:, None] - lower_bounds
     loss = -ndtri(level) * np.sqrt(past.squares(x) / n)
-    loss = loss - math.log(level) * (variances[:, None] - lower_bounds) / n
+    loss = loss - math.log(level) * room / n
+    if schedule.unfinished_fraction is not None:
+        loss = loss + schedule.unfinished_fraction[:, None] * room
     best = loss.argmin(axis=1)[:, None]
     return np.take_along_axis(b, best, 1)[:, 0], np.take_along_axis(lower_bounds, best, 1)[:, 0]
 

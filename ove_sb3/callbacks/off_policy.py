@@ -1,8 +1,7 @@
-"""Callbacks for stable-baselines3: off-policy evaluation of the model in training."""
+"""Off-policy evaluation of the model in training."""
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -13,7 +12,6 @@ from typing import Any, Literal, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 from stable_baselines3.common.callbacks import BaseCallback, EventCallback
-from stable_baselines3.common.logger import Figure, TensorBoardOutputFormat
 
 from ove_sb3._files import replacing
 from ove_sb3._validation import check_choice, check_integer, check_real
@@ -36,11 +34,10 @@ from ove_sb3.evaluation.requirements import Requirement, Verdict, parse_requirem
 from ove_sb3.evaluation.result import Evaluation
 from ove_sb3.policies.provenance import mark_selected, marked_as_selected, read_provenance
 from ove_sb3.policies.sb3.isolation import untouched
-from ove_sb3.report.history import History, history_figure, make_row
-from ove_sb3.report.numbers import bounds, count, number, percent
+from ove_sb3.report.history import History, make_row
 
-_ALL_BUT_TENSORBOARD = ("stdout", "log", "json", "csv")
-_BESIDES_QUANTITIES = ("evaluation", "delta", "ess", "n_trajectories", "guaranteed", "satisfied")
+from .reporting import interval_label, record, summary_line
+
 T = TypeVar("T")
 
 
@@ -449,52 +446,13 @@ class OffPolicyVarianceCallback(EventCallback):
     # --- reports
 
     def _report(self, evaluation: Evaluation) -> None:
+        label = interval_label(evaluation, self.delta, self.error_spending)
         if self.verbose >= 1:
-            print(self._line(evaluation))
+            print(summary_line(evaluation, self.last_verdicts, label, self.num_timesteps))
         if self.verbose >= 2:
             for text in evaluation.warnings:
                 print(f"  warning: {text}")
-        keys = [
-            key
-            for name in self.history.quantities
-            for key in (name, f"{name}_lower", f"{name}_upper")
-        ]
-        for key in (*keys, *_BESIDES_QUANTITIES):
-            value = self.history.rows[key][-1]
-            self.logger.record(f"ove/{key}", int(value) if isinstance(value, bool) else value)
-        if self._wants_figure():
-            limits: dict[str, list[float]] = {}
-            for requirement in self.requirements:
-                if requirement.reference is None:
-                    limits.setdefault(requirement.quantity.name, []).append(requirement.limit)
-            figure = history_figure(self.history, limits, self._label(evaluation))
-            self.logger.record("ove/bounds", Figure(figure, close=True), _ALL_BUT_TENSORBOARD)
-        # As EvalCallback: dump now, so that the numbers stand at their own timestep.
-        self.logger.record("time/total_timesteps", self.num_timesteps, exclude="tensorboard")
-        self.logger.dump(self.num_timesteps)
-
-    def _wants_figure(self) -> bool:
-        formats = self.logger.output_formats
-        if not any(isinstance(output, TensorBoardOutputFormat) for output in formats):
-            return False
-        return importlib.util.find_spec("matplotlib") is not None
-
-    def _label(self, evaluation: Evaluation) -> str:
-        kinds = {result.interval.label for result in evaluation.quantities.values()}
-        scope = "all evaluations" if self.error_spending == "spend" else "each evaluation"
-        return f"{percent(self.delta)} {' and '.join(sorted(kinds))}, {scope}"
-
-    def _line(self, evaluation: Evaluation) -> str:
-        results = evaluation.quantities.values()
-        shown = ", ".join(
-            f"{r.quantity.name} {number(r.estimate)} {bounds(r.interval)}" for r in results
-        )
-        ess = count(evaluation.diagnostics.effective_sample_size)
-        decided = ", ".join(f"{v.requirement} {v.status}" for v in self.last_verdicts)
-        return (
-            f"Evaluation num_timesteps={self.num_timesteps}: {shown} ({self._label(evaluation)}; "
-            f"ESS {ess} of {evaluation.n_trajectories})" + (f"; {decided}" if decided else "")
-        )
+        record(self.logger, self.history, self.requirements, label, self.num_timesteps)
 
     def _save_best(self) -> None:
         if self.verbose >= 1:
@@ -508,48 +466,3 @@ class OffPolicyVarianceCallback(EventCallback):
                 normalizer.save(str(path))
         with replacing(folder / "best_model.zip") as path:
             self.model.save(path)
-
-
-class StopTrainingOnRequirements(BaseCallback):
-    """Stop training once an evaluation proves the requirements.
-
-    Use it as `callback_after_eval` of an `OffPolicyVarianceCallback`.
-
-    Parameters
-    ----------
-    requirements : sequence of str
-        Requirements such as ``"variance <= 4"``; by default those of the parent.
-    verbose : int
-        1: print a line when training is stopped.
-    """
-
-    def __init__(self, requirements: Sequence[str | Requirement] = (), verbose: int = 0) -> None:
-        super().__init__(verbose=verbose)
-        self.requirements = parse_requirements(requirements)
-
-    def _init_callback(self) -> None:
-        parent = self.parent
-        if not isinstance(parent, OffPolicyVarianceCallback):
-            raise InvalidInputError(
-                "`StopTrainingOnRequirements` must be a child of OffPolicyVarianceCallback, got "
-                f"{type(parent).__name__} as its parent. Pass it as callback_after_eval."
-            )
-        self.requirements = self.requirements or parent.requirements
-        if not self.requirements:
-            raise InvalidInputError(
-                "`requirements` must be given, here or to the parent, got none. Without them "
-                "training would stop at the first evaluation."
-            )
-
-    def _on_step(self) -> bool:
-        evaluation = getattr(self.parent, "last_evaluation", None)
-        if evaluation is None:
-            return True
-        with untouched(self.model):
-            verdicts = evaluation.check_all(*self.requirements)
-        if not all(verdict.proven for verdict in verdicts):
-            return True
-        if self.verbose >= 1:
-            proven = " ".join(str(verdict) for verdict in verdicts)
-            print(f"Stopping training at num_timesteps={self.num_timesteps}. {proven}")
-        return False
