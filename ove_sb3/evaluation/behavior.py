@@ -35,7 +35,7 @@ class Behavior:
     @property
     def is_one_policy(self) -> bool:
         """Whether all episodes were logged by the same policy, which did not learn meanwhile."""
-        return not self.plan.assumptions.evidence.adaptive
+        return not self.plan.assumptions.evidence.adaptive and not self.plan.n_components
 
     @cached_property
     def stats(self) -> TrajectoryStatistics:
@@ -84,9 +84,17 @@ class Behavior:
         """Refuse a comparison with what is not one fixed policy."""
         if reference != BEHAVIOR:
             raise InvalidInputError(
-                f"a requirement must name a component of the behavior that the log knows, got "
-                f"{reference!r}, but the log does not say that its behavior was a mixture of "
-                'policies. Compare with "behavior", or evaluate the component as a candidate.'
+                f"a requirement must compare with a number or the behavior, got {reference!r}: "
+                "the log does not hold the action probabilities of the components of a mixture. "
+                "Evaluate the component as a candidate, with ove_sb3.compare, and compare the "
+                "intervals."
+            )
+        if self.plan.n_components:
+            raise InvalidInputError(
+                'a requirement must not compare with "behavior" where one of '
+                f"{self.plan.n_components} policies was drawn for every episode: the variance of "
+                "such a mixture contains the difference between the policies. Evaluate one of them "
+                "as a candidate, with ove_sb3.compare, and compare the intervals."
             )
         if not self.is_one_policy:
             raise InvalidInputError(

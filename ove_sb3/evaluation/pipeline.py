@@ -19,7 +19,13 @@ from ove_sb3.errors import SupportWarning
 
 from .advice import advise, convergence_rate, episodes_for
 from .behavior import Behavior
-from .candidates import Candidate, LoggedBehavior, provenance_of, weight_bound
+from .candidates import (
+    Candidate,
+    LoggedBehavior,
+    PolicyCandidate,
+    provenance_of,
+    weight_bound,
+)
 from .plan import Plan
 from .reduction import reduce_log
 from .result import Evaluation, QuantityResult
@@ -53,6 +59,8 @@ def evaluate_candidates(
         warn_without_support(stats)
         own_plan = plan.for_candidate(provenance_of(candidate), log.metadata)
         own_plan = own_plan.bounded(weight_bound(candidate))
+        if isinstance(candidate, PolicyCandidate):
+            own_plan = own_plan.knowing(candidate.ratio_bound)
         evaluations.append(_evaluate_statistics(stats, own_plan, log.metadata, candidate.label))
     return evaluations
 

@@ -129,8 +129,18 @@ def test_a_behavior_that_changed_is_refused() -> None:
     assert result.check("variance <= 4").status == "proven"
 
 
+def test_a_mixture_drawn_per_episode_is_refused() -> None:
+    data = log(400)
+    parts = [{"weight": 0.5, "policy": name, "fingerprint": name} for name in ("a", "b")]
+    mixed = replace(data, metadata=replace(data.metadata, components=tuple(parts)))
+    result = evaluate(mixed, 0.9)
+    assert result["variance"].behavior_interval is None
+    with pytest.raises(ove.InvalidInputError, match="one of 2 policies was drawn for every"):
+        result.check("variance <= behavior")
+
+
 def test_components_are_refused_until_the_log_knows_them(calm: ove.Evaluation) -> None:
-    with pytest.raises(ove.InvalidInputError, match="got 'behavior:0', but the log does not say"):
+    with pytest.raises(ove.InvalidInputError, match="got 'behavior:0': the log does not hold"):
         calm.check("variance <= behavior:0")
 
 

@@ -96,7 +96,7 @@ def threshold_lower(sample: Sample, mass: float, level: float, *, sign: float = 
     p = 1.0 - mass
     unit = pilot.standard_error(p)
     thresholds = pilot.thresholds(grid_around(p, unit, 0.0, 1.0, step=_STEP))
-    slack = rounding(G)
+    slack = rounding(np.array([low, high]))
     ranks = np.searchsorted(thresholds - slack, G, side="right")
     w = sample.stats.weights[sample.order]
     thresholds, ranks = _distinct(thresholds, ranks, w)
