@@ -18,7 +18,14 @@ from ove_sb3.data.metadata import Metadata
 from ove_sb3.errors import SupportWarning
 
 from .advice import advise, convergence_rate, episodes_for
-from .candidates import Candidate, LoggedBehavior, provenance_of, weight_bound
+from .behavior import Behavior
+from .candidates import (
+    Candidate,
+    LoggedBehavior,
+    PolicyCandidate,
+    provenance_of,
+    weight_bound,
+)
 from .plan import Plan
 from .reduction import reduce_log
 from .result import Evaluation, QuantityResult
@@ -52,6 +59,8 @@ def evaluate_candidates(
         warn_without_support(stats)
         own_plan = plan.for_candidate(provenance_of(candidate), log.metadata)
         own_plan = own_plan.bounded(weight_bound(candidate))
+        if isinstance(candidate, PolicyCandidate):
+            own_plan = own_plan.knowing(candidate.ratio_bound)
         evaluations.append(_evaluate_statistics(stats, own_plan, log.metadata, candidate.label))
     return evaluations
 
@@ -99,6 +108,7 @@ def _evaluate_statistics(
     stats: TrajectoryStatistics, plan: Plan, metadata: Metadata, label: str
 ) -> Evaluation:
     missing = missing_support(stats)
+    behavior = Behavior(stats, plan)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", SupportWarning)  # the result has its own warnings
         results = {
@@ -109,6 +119,7 @@ def _evaluate_statistics(
                 interval=_interval(stats, quantity, plan.method, plan),
                 approximate=_approximate(stats, quantity, plan),
                 behavior=quantity.of_sample(stats.returns),
+                logged=behavior,
             )
             for quantity in plan.quantities
         }
