@@ -27,6 +27,7 @@ from .requirements import (
     decide,
     parse_requirements,
 )
+from .suggestions import Suggestion
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -100,6 +101,9 @@ class Evaluation:
         The statistics behind the result; None if they could not be computed.
     n_trajectories, n_steps : int
         Size of the log.
+    suggestions : tuple of Suggestion
+        What would make the interval of the variance narrower, with the interval it would give,
+        best first; in words among `advice`.
     """
 
     quantities: Mapping[str, QuantityResult]
@@ -114,6 +118,7 @@ class Evaluation:
     stats: TrajectoryStatistics | None = field(repr=False)
     n_trajectories: int
     n_steps: int
+    suggestions: tuple[Suggestion, ...] = ()
 
     def __getitem__(self, quantity: str | Quantity) -> QuantityResult:
         """Result of a quantity, by itself or its short name."""
@@ -282,7 +287,8 @@ class Evaluation:
         if self.joint_delta is not None and consistent:
             together = percent(self.joint_delta)
             lines.append(f"the {self._interval_label} intervals hold together with {together}")
-        return [*lines, *(f"warning: {text}" for text in self.warnings)]
+        lines += [f"warning: {text}" for text in self.warnings]
+        return [*lines, *(f"advice: {text}" for text in self.suggestions[:1])]
 
     def __str__(self) -> str:
         return "\n".join([self.headline, "", *self.table.lines(), "", *self.remarks])
