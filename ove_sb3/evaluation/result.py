@@ -288,7 +288,8 @@ class Evaluation:
             together = percent(self.joint_delta)
             lines.append(f"the {self._interval_label} intervals hold together with {together}")
         lines += [f"warning: {text}" for text in self.warnings]
-        return [*lines, *(f"advice: {text}" for text in self.suggestions[:1])]
+        free = [suggestion for suggestion in self.suggestions if not suggestion.new_episodes]
+        return [*lines, *(f"advice: {suggestion}" for suggestion in free[:1])]
 
     def __str__(self) -> str:
         return "\n".join([self.headline, "", *self.table.lines(), "", *self.remarks])

@@ -36,6 +36,8 @@ class Suggestion:
         Display name of the quantity.
     lower, upper : float
         About the interval it would give.
+    new_episodes : bool
+        Whether it takes new episodes.
     """
 
     action: str
@@ -43,6 +45,7 @@ class Suggestion:
     quantity: str
     lower: float
     upper: float
+    new_episodes: bool = False
 
     @property
     def width(self) -> float:
@@ -158,6 +161,7 @@ def _canary(
         f"The candidate then acts in {alpha:.0%} of them.",
         quantity.label,
         *_again(again, plan, quantity, assumptions),
+        new_episodes=True,
     )
 
 
@@ -187,6 +191,7 @@ def _more_episodes(
         quantity.label,
         value + (whole.lower - value) * shrink[0],
         value + (whole.upper - value) * shrink[1],
+        new_episodes=True,
     )
 
 
