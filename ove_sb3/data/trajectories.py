@@ -30,7 +30,7 @@ from ove_sb3.errors import PLACE, InvalidInputError
 from .beginnings import BegunPart, split_begun
 from .columns import from_columns, to_columns
 from .log_ids import content_log_id, digest_of, split_log_ids
-from .metadata import Metadata, merge, merge_dicts
+from .metadata import Metadata, merge, stored_metadata
 from .table import read_steps, step_frame
 
 if TYPE_CHECKING:
@@ -470,7 +470,7 @@ class Trajectories:
     @classmethod
     def from_contents(cls, contents: Contents, columns: Mapping[str, NDArray[Any]]) -> Trajectories:
         """All episodes of an opened directory, from their columns."""
-        metadata = Metadata.from_stored(merge_dicts(contents.headers))
+        metadata = stored_metadata(contents.headers, contents.info, contents.n_episodes)
         return cls(**from_columns(columns), metadata=metadata)
 
     def to_pandas(self) -> pd.DataFrame:

@@ -209,6 +209,7 @@ def make_plan(
             candidate_depends_on_log=candidate_depends_on_log,
             deterministic_actions=metadata.deterministic_actions,
             shared_exploration=metadata.shared_exploration,
+            lost_episodes=metadata.lost_episodes > 0,
         ),
     )
     _check_ranges(assumptions)

@@ -160,6 +160,20 @@ def write_log(
         remove_shards(directory, old)
 
 
+def agree_on_plan(directory: Path, plan: Header) -> Header:
+    """Plan in the index of a collection that may have begun earlier; `plan` if there is none."""
+    directory = directory.absolute()
+    create(directory, dict.fromkeys(SPACES))
+    with writing(directory) as index:
+        info = index.info()
+        if "plan" in info:
+            return dict(info["plan"])
+        if any(row.steps for row in index.rows(WriterRow)):
+            raise _occupied(directory)
+        index.replace(index.rows(Info)[0], Info(1, json.dumps({**info, "plan": plan})))
+    return plan
+
+
 def has_episodes(directory: Path) -> bool:
     """Whether a directory holds episodes, or the remains of a log."""
     if not (directory / INDEX).exists():
