@@ -31,6 +31,8 @@ VALUES: dict[str, Any] = {
 }
 BY_TYPE: dict[str, Any] = {
     "bool": True,
+    "int": 3,
+    "tuple[Mapping[str, Any], ...]": ({"weight": 1.0, "policy": "PPO", "fingerprint": "x"},),
     "str | None": "a name",
     "int | None": 7,
     "float | None": 7.5,
