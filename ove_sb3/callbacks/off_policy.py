@@ -17,7 +17,7 @@ from ove_sb3._files import replacing
 from ove_sb3._validation import check_choice, check_integer, check_real
 from ove_sb3.collection.log_source import ATTEMPTS, Data, LogSource
 from ove_sb3.core.methods import Method, as_method
-from ove_sb3.core.quantities import DEFAULT_QUANTITIES, Mean, Quantity, as_quantities
+from ove_sb3.core.quantities import MOMENTS, Mean, Quantity, as_quantities
 from ove_sb3.data.log import LogLike
 from ove_sb3.errors import (
     DependenceWarning,
@@ -167,7 +167,7 @@ class OffPolicyVarianceCallback(EventCallback):
         log_path: str | PathLike[str] | None = None,
         best_model_save_path: str | PathLike[str] | None = None,
         requirements: Sequence[str | Requirement] = (),
-        quantities: Sequence[str | Quantity] = DEFAULT_QUANTITIES,
+        quantities: Sequence[str | Quantity] = MOMENTS,
         callback_on_new_best: BaseCallback | None = None,
         callback_after_eval: BaseCallback | None = None,
         error_spending: Literal["spend", "each"] = "spend",

@@ -14,7 +14,7 @@ from rich.markup import escape
 from ove_sb3._files import write_bytes
 from ove_sb3._validation import check_choice
 from ove_sb3.core.methods import Method, as_method
-from ove_sb3.core.quantities import DEFAULT_QUANTITIES, Quantity, as_quantity
+from ove_sb3.core.quantities import DEFAULT_QUANTITIES, MOMENTS, Quantity, as_quantity
 from ove_sb3.errors import InvalidInputError
 from ove_sb3.evaluation.candidates import load_model
 from ove_sb3.evaluation.compare import RANKINGS
@@ -108,7 +108,7 @@ def evaluate(
         max_ratio=max_ratio,
         max_weight=max_weight,
         behavior=_behavior(behavior, behavior_class or model_class),
-        quantities=_quantities(quantity, requirements),
+        quantities=_quantities(DEFAULT_QUANTITIES, quantity, requirements),
         delta=delta,
         simultaneous=simultaneous,
         method=usage(as_method, method),
@@ -196,7 +196,7 @@ def compare(
         max_ratio=max_ratio,
         max_weight=max_weight,
         behavior=_behavior(behavior, behavior_class or next(iter(model_class or []), None)),
-        quantities=_quantities(quantity, requirements),
+        quantities=_quantities(MOMENTS, quantity, requirements),
         delta=delta,
         rank_by=rank_by,
         method=usage(as_method, method),
@@ -236,10 +236,12 @@ def _requirements(expressions: Sequence[str] | None) -> list[Requirement]:
 
 
 def _quantities(
-    names: Sequence[str] | None, requirements: Sequence[Requirement]
+    defaults: Sequence[Quantity],
+    names: Sequence[str] | None,
+    requirements: Sequence[Requirement],
 ) -> list[str | Quantity]:
     asked = [usage(as_quantity, name) for name in names or ()]
-    return [*DEFAULT_QUANTITIES, *asked, *(requirement.quantity for requirement in requirements)]
+    return [*defaults, *asked, *(requirement.quantity for requirement in requirements)]
 
 
 def _behavior(path: Path | None, name: str | None) -> Any:

@@ -295,9 +295,11 @@ def check_mean_weight(stats: TrajectoryStatistics) -> None:
         )
 
 
-def _weight_bound(value: object, name: str) -> float:
+def _weight_bound(value: object, name: str) -> float | None:
+    """The bound; None for an infinite one, which states nothing."""
     remedy = "Importance ratios average 1 under the behavior, so their bound is at least 1."
-    return check_real(value, name, 1.0, math.inf, remedy=remedy)
+    bound = check_real(value, name, 1.0, math.inf, remedy=remedy)
+    return bound if math.isfinite(bound) else None
 
 
 def _discounted_power_sum(stats: TrajectoryStatistics, ratio: float, order: int) -> float:

@@ -379,8 +379,10 @@ def effective_horizon(gamma: float, horizon: int | None) -> float:
     """C = 1 + gamma + ... + gamma^(horizon - 1), infinite for an unbounded sum."""
     if gamma == 1.0:
         return np.inf if horizon is None else float(horizon)
-    if horizon is None or gamma == 0.0:
+    if horizon is None:
         return 1.0 / (1.0 - gamma)
+    if gamma < 0.5:
+        return (1.0 - gamma**horizon) / (1.0 - gamma)
     # 1 - gamma is exact near gamma = 1, where 1 - gamma^horizon would lose all digits.
     return -math.expm1(horizon * math.log1p(gamma - 1.0)) / (1.0 - gamma)
 

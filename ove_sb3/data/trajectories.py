@@ -340,7 +340,7 @@ class Trajectories:
             chosen = np.atleast_1d(episodes[index if isinstance(index, slice) else np.array(index)])
             if chosen.ndim != 1 or isinstance(index, (bool, np.bool_)):
                 raise IndexError
-        except (IndexError, ValueError, TypeError) as error:
+        except (IndexError, ValueError, TypeError, OverflowError) as error:
             message = f"`index` must name some of the {len(self)} episodes, got {index!r}."
             if isinstance(index, (int, np.integer)) and not isinstance(index, bool):
                 raise IndexError(message) from error

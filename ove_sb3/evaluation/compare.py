@@ -12,7 +12,7 @@ import numpy as np
 from ove_sb3._validation import check_choice, check_flag
 from ove_sb3.core.interval import Interval
 from ove_sb3.core.methods import Method
-from ove_sb3.core.quantities import DEFAULT_QUANTITIES, Quantity, as_quantities
+from ove_sb3.core.quantities import MOMENTS, Quantity, as_quantities
 from ove_sb3.data.log import Log, as_log
 from ove_sb3.data.trajectories import Trajectories
 from ove_sb3.errors import InvalidInputError
@@ -204,7 +204,7 @@ def compare(
     max_weight: float | None = None,
     behavior: Any = None,
     reward: str | None = None,
-    quantities: Sequence[str | Quantity] = DEFAULT_QUANTITIES,
+    quantities: Sequence[str | Quantity] = MOMENTS,
     delta: float = 0.05,
     rank_by: str = "variance",
     method: str | Method = "betting",

@@ -18,6 +18,7 @@ from ove_sb3.data.metadata import Metadata
 from ove_sb3.errors import SupportWarning
 
 from .advice import advise, convergence_rate, episodes_for
+from .behavior import Behavior
 from .candidates import (
     Candidate,
     LoggedBehavior,
@@ -107,6 +108,7 @@ def _evaluate_statistics(
     stats: TrajectoryStatistics, plan: Plan, metadata: Metadata, label: str
 ) -> Evaluation:
     missing = missing_support(stats)
+    behavior = Behavior(stats, plan)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", SupportWarning)  # the result has its own warnings
         results = {
@@ -117,6 +119,7 @@ def _evaluate_statistics(
                 interval=_interval(stats, quantity, plan.method, plan),
                 approximate=_approximate(stats, quantity, plan),
                 behavior=quantity.of_sample(stats.returns),
+                logged=behavior,
             )
             for quantity in plan.quantities
         }

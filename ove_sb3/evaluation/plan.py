@@ -51,6 +51,8 @@ class Plan:
         Where the options differ from what the log states, though not in contradiction.
     reward : str or None
         Kept column that is evaluated in place of the reward.
+    n_components : int
+        Policies one of which was drawn for every episode of the log; 0 for any other behavior.
     selection_counted : bool
         The error budget accounts for all evaluations by which the candidate was selected.
     """
@@ -66,6 +68,7 @@ class Plan:
     warnings: tuple[str, ...] = ()
     reward: str | None = None
     selection_counted: bool = False
+    n_components: int = 0
 
     @property
     def subject(self) -> str:
@@ -225,6 +228,7 @@ def make_plan(
         warnings=remarks,
         reward=reward,
         selection_counted=selection_counted,
+        n_components=len(metadata.components),
     )
 
 
