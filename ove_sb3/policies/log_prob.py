@@ -104,6 +104,8 @@ def log_prob(
                 "or Trajectories."
             )
         observations, acted = data, as_array(actions, "actions")
+        if acted.dtype.kind not in "biuf":
+            raise InvalidInputError(f"`actions` must hold numbers, got dtype {acted.dtype}.")
         masks = None if action_masks is None else as_flags(action_masks, "action_masks")
         n_steps = len(acted) if acted.ndim else 0
         episodes = None if lengths is None else as_lengths(lengths, n_steps, fewest=0)
