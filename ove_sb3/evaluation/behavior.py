@@ -75,7 +75,13 @@ class Behavior:
             candidate_depends_on_log=False,
             candidate_selected_on_log=False,
         )
-        assumptions = replace(self.plan.at(delta), evidence=evidence, max_ratio=1.0, max_weight=1.0)
+        assumptions = replace(
+            self.plan.at(delta),
+            evidence=evidence,
+            max_ratio=1.0,
+            max_ratio_reason=None,
+            max_weight=1.0,
+        )
         return compute_interval(
             self.stats, quantity, self.plan.method, assumptions, side=side, rng=self.plan.seed
         )

@@ -29,6 +29,7 @@ from .candidates import (
 from .plan import Plan
 from .reduction import reduce_log
 from .result import Evaluation, QuantityResult
+from .suggestions import Suggestion, suggestions
 
 _FEWEST_FOR_APPROXIMATION = 20
 
@@ -124,6 +125,7 @@ def _evaluate_statistics(
             for quantity in plan.quantities
         }
         halve = _episodes_to_halve(stats, plan, results)
+        found = _suggestions(stats, plan, results)
     main = [results[q.name].interval for q in plan.quantities if q.base.name == q.name]
     diagnostics = diagnose(stats, *main)
     return Evaluation(
@@ -131,7 +133,7 @@ def _evaluate_statistics(
         episodes_to_halve=halve,
         diagnostics=diagnostics,
         warnings=(*diagnostics.warnings, *_warnings(plan, list(results.values()), missing)),
-        advice=advise(diagnostics, halve, weights_bounded=_weights_bounded(plan)),
+        advice=advise(diagnostics, halve, found),
         candidate=label,
         behavior=metadata.behavior,
         env_id=metadata.env_id,
@@ -139,6 +141,7 @@ def _evaluate_statistics(
         stats=stats,
         n_trajectories=len(stats),
         n_steps=stats.n_steps,
+        suggestions=found,
     )
 
 
@@ -176,8 +179,14 @@ def _episodes_to_halve(
     return episodes_for(len(stats), 0.5, rate)
 
 
-def _weights_bounded(plan: Plan) -> bool:
-    return plan.assumptions.max_ratio is not None or plan.assumptions.max_weight is not None
+def _suggestions(
+    stats: TrajectoryStatistics, plan: Plan, results: dict[str, QuantityResult]
+) -> tuple[Suggestion, ...]:
+    """What would narrow the interval of the variance, or of the first quantity."""
+    result = results.get("variance", next(iter(results.values())))
+    if result.quantity.base.name != result.quantity.name:
+        return ()
+    return suggestions(stats, plan, result.quantity, result.interval)
 
 
 def _warnings(plan: Plan, results: Sequence[QuantityResult], missing: str | None) -> list[str]:

@@ -31,6 +31,7 @@ from .requirements import (
     decide,
     parse_requirements,
 )
+from .suggestions import Suggestion
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -115,6 +116,9 @@ class Evaluation:
         The statistics behind the result; None if they could not be computed.
     n_trajectories, n_steps : int
         Size of the log.
+    suggestions : tuple of Suggestion
+        What would make the interval of the variance narrower, with the interval it would give,
+        best first; in words among `advice`.
     """
 
     quantities: Mapping[str, QuantityResult]
@@ -129,6 +133,7 @@ class Evaluation:
     stats: TrajectoryStatistics | None = field(repr=False)
     n_trajectories: int
     n_steps: int
+    suggestions: tuple[Suggestion, ...] = ()
 
     def __getitem__(self, quantity: str | Quantity) -> QuantityResult:
         """Result of a quantity, by itself or its short name."""
@@ -319,7 +324,9 @@ class Evaluation:
             lines.append(f"the {self._interval_label} intervals hold together with {together}")
         tail = tail_sentence(self)
         lines += [tail] if tail is not None else []
-        return [*lines, *(f"warning: {text}" for text in self.warnings)]
+        lines += [f"warning: {text}" for text in self.warnings]
+        free = [suggestion for suggestion in self.suggestions if not suggestion.new_episodes]
+        return [*lines, *(f"advice: {suggestion}" for suggestion in free[:1])]
 
     def __str__(self) -> str:
         return "\n".join([self.headline, "", *self.table.lines(), "", *self.remarks])

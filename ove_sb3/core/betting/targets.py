@@ -18,7 +18,7 @@ from .forms import AnyForm, TruncatedForm
 _PAST_CAP = 1 << 14  # past observations used for the bet sizes
 _FEW = 1 << 11  # for the choice of the form
 _CONTROLS = np.array([0.0, 0.02, 0.05, 0.1, 0.2, 0.4, 0.7, 1.0])  # from regression slope to bound
-_LUCK = 0.6  # of the loss to variance that is left, as the capital counts at its largest
+_LUCK = 0.8  # of the loss to variance: less than all, as the capital counts at its largest
 _CAUTION = 0.3  # standard errors
 _FEWEST_PER_WEIGHT = 32  # past observations per unit of a cap
 _ROUNDING = 1e-15
