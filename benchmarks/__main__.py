@@ -5,7 +5,10 @@ from __future__ import annotations
 import argparse
 import importlib
 
-TOPICS = ("speed", "tightness", "accuracy", "envs", "sb3", "evaluate", "callback", "scaling")
+TOPICS = (
+    *("speed", "tightness", "accuracy", "envs", "sb3", "evaluate", "callback", "scaling"),
+    *("shuffles", "unfinished"),
+)
 
 parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
 parser.add_argument("topics", nargs="*", help=f"any of {', '.join(TOPICS)} (default: all)")

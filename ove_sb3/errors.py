@@ -75,6 +75,10 @@ class AssumptionError(InvalidInputError):
     """The data contradict an assumption the caller stated, such as ``reward_range``."""
 
 
+class BehaviorError(InvalidInputError):
+    """The given behavior is not the policy that wrote the log."""
+
+
 class MeanWeightError(AssumptionError):
     """Importance weights are more than 1 on average, beyond doubt: some probability is wrong."""
 

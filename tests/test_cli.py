@@ -253,6 +253,25 @@ def test_inspect_and_compact(folder: Path, tmp_path: Path) -> None:
     np.testing.assert_array_equal(after.rewards, data[:40].rewards)
 
 
+def test_verify_and_repair(folder: Path, tmp_path: Path) -> None:
+    data = ove.Trajectories.load(folder / "log")
+    for part in (data[:10], data[10:30]):
+        with ove.EpisodeWriter(tmp_path, data.metadata) as writer:
+            writer.add(part)
+    assert "intact: 30 episodes" in run("inspect", tmp_path, "--verify").stdout
+    shard = sorted(tmp_path.glob("*.parquet"))[0]
+    content = bytearray(shard.read_bytes())
+    content[100] ^= 1
+    shard.write_bytes(content)
+    result = run("inspect", tmp_path, "--verify", "--json")
+    assert result.exit_code == 3
+    facts = json.loads(result.stdout)
+    assert (facts["lost_episodes"], facts["n_trajectories"]) == (10, 20)
+    assert shard.name in facts["problems"][0]
+    assert "10 episodes dropped, 20 kept" in run("repair", tmp_path).stdout
+    assert as_json(run("inspect", tmp_path, "--json"))["lost_episodes"] == 10
+
+
 def test_wrong_usage_gives_a_message_and_code_2(folder: Path, tmp_path: Path) -> None:
     log, model = folder / "log", folder / "new.zip"
     common = ("evaluate", log, model, "--gamma", 0.9)

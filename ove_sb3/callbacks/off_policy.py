@@ -17,7 +17,7 @@ from ove_sb3._files import replacing
 from ove_sb3._validation import check_choice, check_integer, check_real
 from ove_sb3.collection.log_source import ATTEMPTS, Data, LogSource
 from ove_sb3.core.methods import Method, as_method
-from ove_sb3.core.quantities import DEFAULT_QUANTITIES, Mean, Quantity, as_quantities
+from ove_sb3.core.quantities import MOMENTS, Mean, Quantity, as_quantities
 from ove_sb3.data.log import LogLike
 from ove_sb3.errors import (
     DependenceWarning,
@@ -27,7 +27,12 @@ from ove_sb3.errors import (
     SupportWarning,
     WeightOverflowError,
 )
-from ove_sb3.evaluation.candidates import Candidate, LoggedBehavior, as_candidate
+from ove_sb3.evaluation.candidates import (
+    Candidate,
+    LoggedBehavior,
+    as_behavior,
+    as_candidate,
+)
 from ove_sb3.evaluation.pipeline import evaluate_a_priori, evaluate_candidates
 from ove_sb3.evaluation.plan import Plan, make_plan
 from ove_sb3.evaluation.requirements import Requirement, Verdict, parse_requirements
@@ -89,6 +94,8 @@ class OffPolicyVarianceCallback(EventCallback):
         Evaluate the model acting as ``predict(..., deterministic=True)``; not for a Box.
     max_ratio, max_weight, return_range, horizon : optional
         Further assumptions, see `evaluate`.
+    behavior : model or policy, optional
+        The policy that wrote the log, see `evaluate`; not the model that is being trained.
     method : str or Method
         Method of the intervals, see `interval`.
     approximate : str, Method or None
@@ -160,13 +167,14 @@ class OffPolicyVarianceCallback(EventCallback):
         log_path: str | PathLike[str] | None = None,
         best_model_save_path: str | PathLike[str] | None = None,
         requirements: Sequence[str | Requirement] = (),
-        quantities: Sequence[str | Quantity] = DEFAULT_QUANTITIES,
+        quantities: Sequence[str | Quantity] = MOMENTS,
         callback_on_new_best: BaseCallback | None = None,
         callback_after_eval: BaseCallback | None = None,
         error_spending: Literal["spend", "each"] = "spend",
         deterministic: bool = False,
         max_ratio: float | None = None,
         max_weight: float | None = None,
+        behavior: Any = None,
         return_range: tuple[float, float] | None = None,
         horizon: int | None = None,
         method: str | Method = "betting",
@@ -196,6 +204,7 @@ class OffPolicyVarianceCallback(EventCallback):
                 "if the model has learned nothing from the log."
             )
         self.independent = independent
+        self.behavior = behavior
         self.deterministic = deterministic
         required = [requirement.quantity for requirement in self.requirements]
         self.quantities = as_quantities([*as_quantities(quantities), Mean(), *required])
@@ -390,6 +399,7 @@ class OffPolicyVarianceCallback(EventCallback):
             model_class=None,
             vec_normalize=None,
             deterministic=self.deterministic,
+            behavior=as_behavior(self.behavior, metadata=log.metadata),
         )
 
     def _open(self) -> LogLike | None:

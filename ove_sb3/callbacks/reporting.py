@@ -31,7 +31,8 @@ def record(
     if _wants_figure(logger):
         limits: dict[str, list[float]] = {}
         for requirement in requirements:
-            limits.setdefault(requirement.quantity.name, []).append(requirement.limit)
+            if requirement.reference is None:
+                limits.setdefault(requirement.quantity.name, []).append(requirement.limit)
         figure = history_figure(history, limits, label)
         logger.record("ove/bounds", Figure(figure, close=True), _ALL_BUT_TENSORBOARD)
     # As EvalCallback: dump now, so that the numbers stand at their own timestep.

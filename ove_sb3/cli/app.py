@@ -10,7 +10,7 @@ import typer
 from ove_sb3 import __version__
 
 from .evaluation import compare, evaluate
-from .logs import collect, compact, inspect
+from .logs import collect, compact, inspect, repair
 from .running import guarded
 
 app = typer.Typer(
@@ -37,7 +37,7 @@ def options(
         raise typer.Exit
 
 
-for command in (collect, inspect, evaluate, compare, compact):
+for command in (collect, inspect, evaluate, compare, compact, repair):
     app.command()(guarded(command))
 
 

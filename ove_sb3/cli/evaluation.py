@@ -14,8 +14,9 @@ from rich.markup import escape
 from ove_sb3._files import write_bytes
 from ove_sb3._validation import check_choice
 from ove_sb3.core.methods import Method, as_method
-from ove_sb3.core.quantities import DEFAULT_QUANTITIES, Quantity, as_quantity
+from ove_sb3.core.quantities import DEFAULT_QUANTITIES, MOMENTS, Quantity, as_quantity
 from ove_sb3.errors import InvalidInputError
+from ove_sb3.evaluation.candidates import load_model
 from ove_sb3.evaluation.compare import RANKINGS
 from ove_sb3.evaluation.compare import compare as compare_candidates
 from ove_sb3.evaluation.evaluate import evaluate as evaluate_candidate
@@ -56,6 +57,8 @@ def evaluate(
     horizon: options.Horizon = None,
     max_ratio: options.MaxRatio = None,
     max_weight: options.MaxWeight = None,
+    behavior: options.Behavior = None,
+    behavior_class: options.BehaviorClass = None,
     quantity: options.Quantities = None,
     delta: options.Delta = 0.05,
     simultaneous: Annotated[
@@ -104,7 +107,8 @@ def evaluate(
         horizon=horizon,
         max_ratio=max_ratio,
         max_weight=max_weight,
-        quantities=_quantities(quantity, requirements),
+        behavior=_behavior(behavior, behavior_class or model_class),
+        quantities=_quantities(DEFAULT_QUANTITIES, quantity, requirements),
         delta=delta,
         simultaneous=simultaneous,
         method=usage(as_method, method),
@@ -157,6 +161,8 @@ def compare(
     horizon: options.Horizon = None,
     max_ratio: options.MaxRatio = None,
     max_weight: options.MaxWeight = None,
+    behavior: options.Behavior = None,
+    behavior_class: options.BehaviorClass = None,
     quantity: options.Quantities = None,
     delta: options.Delta = 0.05,
     rank_by: Annotated[str, typer.Option(help="variance or mean.")] = "variance",
@@ -189,7 +195,8 @@ def compare(
         horizon=horizon,
         max_ratio=max_ratio,
         max_weight=max_weight,
-        quantities=_quantities(quantity, requirements),
+        behavior=_behavior(behavior, behavior_class or next(iter(model_class or []), None)),
+        quantities=_quantities(MOMENTS, quantity, requirements),
         delta=delta,
         rank_by=rank_by,
         method=usage(as_method, method),
@@ -229,10 +236,21 @@ def _requirements(expressions: Sequence[str] | None) -> list[Requirement]:
 
 
 def _quantities(
-    names: Sequence[str] | None, requirements: Sequence[Requirement]
+    defaults: Sequence[Quantity],
+    names: Sequence[str] | None,
+    requirements: Sequence[Requirement],
 ) -> list[str | Quantity]:
     asked = [usage(as_quantity, name) for name in names or ()]
-    return [*DEFAULT_QUANTITIES, *asked, *(requirement.quantity for requirement in requirements)]
+    return [*defaults, *asked, *(requirement.quantity for requirement in requirements)]
+
+
+def _behavior(path: Path | None, name: str | None) -> Any:
+    """The model that wrote the log; its class is named, or that of the (first) candidate."""
+    if path is None:
+        return None
+    if name is None:
+        raise typer.BadParameter("`--behavior` needs `--behavior-class` or `--model-class`.")
+    return load_model(path, usage(find_class, name.rpartition("=")[2]), "behavior")
 
 
 def _approximate(name: str) -> Method | None:

@@ -1,4 +1,4 @@
-"""``collect``, ``inspect`` and ``compact``: making and maintaining logs."""
+"""``collect``, ``inspect``, ``compact`` and ``repair``: making and maintaining logs."""
 
 from __future__ import annotations
 
@@ -14,6 +14,9 @@ from ove_sb3.data.log import open_log
 from ove_sb3.errors import InvalidInputError
 from ove_sb3.evaluation.candidates import load_model
 from ove_sb3.report.numbers import number
+from ove_sb3.store.verify import Verification
+from ove_sb3.store.verify import repair as repair_log
+from ove_sb3.store.verify import verify as verify_log
 from ove_sb3.store.writer import has_episodes
 
 from . import options
@@ -83,8 +86,17 @@ def collect(
         console().print(escape(f"{data!r}, written to {log}"))
 
 
-def inspect(log: options.Log, json: options.Json = False) -> None:
+def inspect(
+    log: options.Log,
+    verify: Annotated[
+        bool, typer.Option("--verify", help="Read everything, and report what is damaged.")
+    ] = False,
+    json: options.Json = False,
+) -> None:
     """Describe the contents of a log directory."""
+    if verify:
+        _show_verification(verify_log(log), json)
+        return
     facts = describe(log)
     if json:
         print_json(facts)
@@ -109,6 +121,41 @@ def compact(log: options.Log, json: options.Json = False) -> None:
         print_json({"path": str(log), "n_compacted": n})
     else:
         console().print(f"episodes of {n} writer{'s' * (n != 1)} compacted")
+
+
+def repair(log: options.Log, json: options.Json = False) -> None:
+    """Drop the damaged episodes of a log; its intervals are then no longer guaranteed."""
+    found = repair_log(log)
+    if json:
+        print_json(_report(found))
+        return
+    for problem in found.problems:
+        console().print(escape(problem))
+    console().print(f"{found.lost_episodes} episodes dropped, {found.n_episodes} kept")
+
+
+def _show_verification(found: Verification, json: bool) -> None:
+    if json:
+        print_json(_report(found))
+    elif not found.problems:
+        console().print(f"intact: {found.n_episodes} episodes")
+    else:
+        for problem in found.problems:
+            console().print(escape(problem))
+        console().print(
+            f"damaged: {found.lost_episodes} episodes are lost, {found.n_episodes} can be saved by "
+            "`ove-sb3 repair`"
+        )
+    if found.problems:
+        raise typer.Exit(3)
+
+
+def _report(found: Verification) -> dict[str, Any]:
+    return {
+        "problems": found.problems,
+        "n_trajectories": found.n_episodes,
+        "lost_episodes": found.lost_episodes,
+    }
 
 
 def describe(path: Path) -> dict[str, Any]:
@@ -141,6 +188,7 @@ def describe(path: Path) -> dict[str, Any]:
         "action_space": None if space is None else str(space["type"]),
         "adaptive": known.adaptive,
         "incomplete_fraction": known.incomplete_fraction,
+        "lost_episodes": known.lost_episodes,
         "seed": known.seed,
         "shards": log.n_shards,
         "versions": dict(known.versions),

@@ -64,6 +64,14 @@ MaxWeight = Annotated[
     float | None,
     typer.Option(help="Known bound on the importance weight of an episode."),
 ]
+Behavior = Annotated[
+    Path | None,
+    typer.Option(help="Saved model of the policy that wrote the log (a pickle too)."),
+]
+BehaviorClass = Annotated[
+    str | None,
+    typer.Option(help="Class that saved it. Default: as --model-class."),
+]
 Delta = Annotated[float, typer.Option(help="Probability of a miss.")]
 Quantities = Annotated[
     list[str] | None,

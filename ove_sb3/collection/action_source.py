@@ -108,6 +108,7 @@ class ActionSource:
         log_probs = distribution.log_prob(actions)
         self.columns = distribution.columns
         if not learning:
+            self._refuse_noiseless(observations, actions)
             self.mode = distribution.mode_probability(actions)
         self._keep_state(distribution, learning)
         return log_probs
@@ -213,6 +214,22 @@ class ActionSource:
                 f"got {len(kind.exploration_matrices)}. Call reset_noise({self.n_envs})."
             )
         self._matrix = kind.exploration_mat
+
+    def _refuse_noiseless(self, observations: Observation, actions: NDArray[Any]) -> None:
+        """Refuse the output of an actor to which no noise was added, also noise of mean not 0."""
+        if not isinstance(self.policy, TD3Adapter):
+            return
+        bounds = self.policy.bounds
+        mean = bounds.from_unit(self.policy.mean(observations))
+        equal = np.abs(np.reshape(actions, mean.shape) - mean) <= bounds.margin
+        # On a bound, noise that is clipped away leaves the actor's output as it is.
+        inside = (mean > bounds.low + bounds.margin) & (mean < bounds.high - bounds.margin)
+        if (equal.all(axis=1) & inside.any(axis=1)).any():
+            raise InvalidInputError(
+                "`actions` must carry the model's action noise, but the actor's own output is "
+                "about to be executed: `predict` adds no noise, and a deterministic action has no "
+                "density. Draw with ove_sb3.action_distribution(model, obs).sample()."
+            )
 
     def not_drawn(self, why: str) -> InvalidInputError:
         """Error about actions that are the most probable ones instead of being drawn."""

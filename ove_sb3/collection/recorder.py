@@ -19,6 +19,7 @@ from ove_sb3.data.writer import EpisodeWriter
 from ove_sb3.errors import InvalidInputError
 from ove_sb3.policies.discrete import log_softmax
 from ove_sb3.policies.observations import add_batch_axis, take_rows
+from ove_sb3.store.index import Durability
 
 from .environments import stack_observations
 from .steps import EpisodeEnd, Outcome, Step
@@ -35,7 +36,7 @@ class Recorder:
     metadata : Metadata
     path : path or None
         Directory to append to; None keeps the episodes in memory.
-    flush_every : int
+    flush_every, durability
         See `EpisodeWriter`.
     total_timesteps : int or None
         Steps of all environments together after which nothing more is recorded.
@@ -49,6 +50,7 @@ class Recorder:
         metadata: Metadata,
         path: str | PathLike[str] | None,
         flush_every: int,
+        durability: Durability = "full",
         *,
         total_timesteps: int | None = None,
         auto_reset: bool = True,
@@ -65,7 +67,9 @@ class Recorder:
         self._auto_reset = auto_reset
         self._writer_number = uuid.uuid4().int >> 97  # 31 bits
         self._writer = (
-            None if path is None else EpisodeWriter(path, metadata, flush_every=flush_every)
+            None
+            if path is None
+            else EpisodeWriter(path, metadata, flush_every=flush_every, durability=durability)
         )
         self._memory: list[Trajectories] = []
         self._steps: list[tuple[Step, FloatArray]] = []
@@ -106,6 +110,8 @@ class Recorder:
             step = step._replace(columns={**step.columns, **outcome.signals})
         self._steps.append((step, outcome.rewards))
         self._n_steps += self.n_envs
+        if self._writer is not None:
+            self._writer.tick()
         if not outcome.ends:
             return
         now = self._trimmed + len(self._steps)

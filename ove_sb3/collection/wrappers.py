@@ -14,6 +14,7 @@ from stable_baselines3.common.vec_env.base_vec_env import VecEnvObs, VecEnvStepR
 
 from ove_sb3.data.trajectories import Trajectories
 from ove_sb3.policies.observations import add_batch_axis
+from ove_sb3.store.index import Durability
 
 from .action_source import ActionSource
 from .environments import (
@@ -64,6 +65,8 @@ class VecLogActionProbability(_LogAccess, VecEnvWrapper):
     flush_every : int
         Number of complete episodes that are written together. A killed process loses at most
         these and the episodes in progress.
+    durability : {"full", "normal"}
+        See `EpisodeWriter`.
     reward_range : (float, float), optional
         Smallest and largest reward of the environment, stored in the metadata.
     columns : sequence of str
@@ -102,6 +105,7 @@ class VecLogActionProbability(_LogAccess, VecEnvWrapper):
         path: str | PathLike[str] | None = None,
         *,
         flush_every: int = 64,
+        durability: Durability = "full",
         reward_range: tuple[float, float] | None = None,
         columns: Sequence[str] = (),
         total_timesteps: int | None = None,
@@ -110,7 +114,7 @@ class VecLogActionProbability(_LogAccess, VecEnvWrapper):
         original, self._normalizer = split_normalizer(venv)
         metadata = metadata_of(original, reward_range=reward_range)
         recorder = Recorder(
-            venv.num_envs, metadata, path, flush_every, total_timesteps=total_timesteps
+            venv.num_envs, metadata, path, flush_every, durability, total_timesteps=total_timesteps
         )
         self._logger = StepLogger(original, recorder, columns)
         self._masks: NDArray[np.bool_] | None = None
@@ -139,7 +143,11 @@ class VecLogActionProbability(_LogAccess, VecEnvWrapper):
 
     def step_wait(self) -> VecEnvStepReturn:
         """Wait for the outcome of the step, and record it."""
-        observations, rewards, dones, infos = self.venv.step_wait()
+        try:
+            observations, rewards, dones, infos = self.venv.step_wait()
+        except BaseException:
+            self._logger.recorder.flush()
+            raise
         original, logged_infos = rewards, infos
         if self._normalizer is not None:
             original = self._normalizer.get_original_reward()
@@ -192,6 +200,8 @@ class LogActionProbability(
     flush_every : int
         Number of complete episodes that are written together. A killed process loses at most
         these and the episode in progress.
+    durability : {"full", "normal"}
+        See `EpisodeWriter`.
     reward_range : (float, float), optional
         Smallest and largest reward of the environment, stored in the metadata.
     columns : sequence of str
@@ -229,6 +239,7 @@ class LogActionProbability(
         path: str | PathLike[str] | None = None,
         *,
         flush_every: int = 64,
+        durability: Durability = "full",
         reward_range: tuple[float, float] | None = None,
         columns: Sequence[str] = (),
         total_timesteps: int | None = None,
@@ -239,6 +250,7 @@ class LogActionProbability(
             model=model,
             path=path,
             flush_every=flush_every,
+            durability=durability,
             reward_range=reward_range,
             columns=columns,
             total_timesteps=total_timesteps,
@@ -246,7 +258,13 @@ class LogActionProbability(
         gym.Wrapper.__init__(self, env)
         metadata = metadata_of_env(env, reward_range=reward_range)
         recorder = Recorder(
-            1, metadata, path, flush_every, total_timesteps=total_timesteps, auto_reset=False
+            1,
+            metadata,
+            path,
+            flush_every,
+            durability,
+            total_timesteps=total_timesteps,
+            auto_reset=False,
         )
         self._logger = StepLogger(env, recorder, columns)
         if model is not None:
@@ -267,7 +285,11 @@ class LogActionProbability(
     def step(self, action: Any) -> tuple[Any, SupportsFloat, bool, bool, dict[str, Any]]:
         """Compute the probability of the action, execute it, and record the outcome."""
         self._logger.before_step(np.asarray(action)[None], self._masks())
-        observation, reward, terminated, truncated, info = self.env.step(action)
+        try:
+            observation, reward, terminated, truncated, info = self.env.step(action)
+        except BaseException:
+            self._logger.recorder.flush()
+            raise
         outcome = {
             "TimeLimit.truncated": truncated,
             "terminated": terminated,

@@ -15,8 +15,10 @@ from ove_sb3.errors import AssumptionError, InvalidInputError, MeanWeightError
 
 from .label import Evidence
 from .statistics import TrajectoryStatistics
+from .truncation import MAX_RATIOS
 
 _SLACK = 1e-9  # relative: room for rounding when data are compared with a limit
+_SLACK_OF_FOUND = 1e-3  # with a bound on ratios of networks, which compute in single precision
 _SINGLE_PRECISION = 2.0**-23  # relative: rounding of rewards in single precision
 _SLACK_OF_WIDTH, _ROUNDING = 1e-3, 1e-12  # the most of it, relative to the range's width
 _LONGEST_SUM = 1_000_000
@@ -79,6 +81,8 @@ class Assumptions:
         Total probability of a miss, in (0, 1).
     evidence : Evidence
         Facts about the log and the candidate.
+    max_ratio_reason : str or None
+        Why `max_ratio` holds, if it was found from the policies and not stated.
     """
 
     gamma: float
@@ -89,6 +93,7 @@ class Assumptions:
     max_weight: float | None = None
     delta: float = 0.05
     evidence: Evidence = field(default_factory=Evidence)
+    max_ratio_reason: str | None = None
 
     def __post_init__(self) -> None:
         checked = {
@@ -165,7 +170,9 @@ class Assumptions:
             stated.append(f"returns lie in [{known[0]:g}, {known[1]:g}]")
             # Both contain the data, so that they overlap; up to rounding, hence the sorting.
             low, high = sorted((max(low, known[0]), min(high, known[1])))
-        ratio, weight = _weight_limits(stats, self.max_ratio, self.max_weight, stated)
+        if MAX_RATIOS in stats.columns:
+            stated.append("the behavior is the given policy, whose probabilities were logged")
+        ratio, weight = self._weight_limits(stats, stated)
         return Limits(
             return_range=(low, high),
             scaled_reward_range=scaled,
@@ -174,6 +181,50 @@ class Assumptions:
             max_cdis_weight=min(weight, _discounted_power_sum(stats, ratio, order=2)),
             stated=tuple(stated),
         )
+
+    def _weight_limits(self, stats: TrajectoryStatistics, stated: list[str]) -> tuple[float, float]:
+        """Bounds on the ratio of one step and on the weight of a trajectory."""
+        weight = math.inf
+        ratio = self._ratio_limit(stats, stated)
+        if stats.horizon is not None and ratio < math.inf:
+            weight = math.exp(min(stats.horizon * math.log(ratio), 709.0))
+            weight = weight if weight < math.exp(709.0) else math.inf
+        if self.max_weight is not None:
+            # Of all partial products: one beyond the bound is the mean of weights that may follow.
+            largest = math.exp(min(stats.max_log_weight, 709.0))
+            largest = max(largest, _largest_first_ratio(stats))
+            if largest > self.max_weight * (1 + _SLACK):
+                raise AssumptionError(
+                    "`max_weight` must be at least every product of ratios from the first step of "
+                    f"an episode on, got {self.max_weight:g} but the largest is {largest:g}. State "
+                    "a bound that follows from how the behavior was built."
+                )
+            stated.append(f"no trajectory's importance weight exceeds {self.max_weight:g}")
+            weight = min(weight, self.max_weight)
+        return ratio, weight
+
+    def _ratio_limit(self, stats: TrajectoryStatistics, stated: list[str]) -> float:
+        ratio, reason = self.max_ratio, self.max_ratio_reason
+        if ratio is None:
+            return math.inf
+        largest = math.exp(min(stats.max_log_ratio, 709.0))
+        if MAX_RATIOS in stats.columns:  # also of actions that were not taken
+            largest = max(largest, float(stats[MAX_RATIOS].max()))
+        if largest > ratio * (1 + (_SLACK if reason is None else _SLACK_OF_FOUND)):
+            raise AssumptionError(
+                f"`max_ratio` must be at least every ratio at the logged states, got {ratio:g} but "
+                f"the largest is {largest:g}. State a bound that follows from how the behavior was "
+                "built."
+            )
+        because = "" if reason is None else f", {reason}"
+        stated.append(f"no step's importance ratio exceeds {ratio:g}{because}")
+        return ratio if reason is None else max(ratio, largest)
+
+
+def _largest_first_ratio(stats: TrajectoryStatistics) -> float:
+    """Infinite if the behavior lacks an action of the candidate at a logged state, else 0."""
+    known = MAX_RATIOS in stats.columns
+    return math.inf if known and np.isinf(stats[MAX_RATIOS]).any() else 0.0
 
 
 def _reward_range(
@@ -244,43 +295,11 @@ def check_mean_weight(stats: TrajectoryStatistics) -> None:
         )
 
 
-def _weight_bound(value: object, name: str) -> float:
+def _weight_bound(value: object, name: str) -> float | None:
+    """The bound; None for an infinite one, which states nothing."""
     remedy = "Importance ratios average 1 under the behavior, so their bound is at least 1."
-    return check_real(value, name, 1.0, math.inf, remedy=remedy)
-
-
-def _weight_limits(
-    stats: TrajectoryStatistics,
-    max_ratio: float | None,
-    max_weight: float | None,
-    stated: list[str],
-) -> tuple[float, float]:
-    """Bounds on the ratio of one step and on the weight of a trajectory."""
-    ratio = weight = math.inf
-    if max_ratio is not None:
-        ratio = max_ratio
-        largest = math.exp(min(stats.max_log_ratio, 709.0))
-        if largest > ratio * (1 + _SLACK):
-            raise AssumptionError(
-                f"`max_ratio` must be at least every logged ratio, got {ratio:g} but the largest "
-                f"is {largest:g}. State a bound that follows from how the behavior was built."
-            )
-        stated.append(f"no step's importance ratio exceeds {ratio:g}")
-        if stats.horizon is not None and ratio < math.inf:
-            weight = math.exp(min(stats.horizon * math.log(ratio), 709.0))
-            weight = weight if weight < math.exp(709.0) else math.inf
-    if max_weight is not None:
-        # Of all partial products: one beyond the bound is the mean of weights that may follow.
-        largest = math.exp(min(stats.max_log_weight, 709.0))
-        if largest > max_weight * (1 + _SLACK):
-            raise AssumptionError(
-                "`max_weight` must be at least every product of ratios from the first step of an "
-                f"episode on, got {max_weight:g} but the largest is {largest:g}. State a bound "
-                "that follows from how the behavior was built."
-            )
-        stated.append(f"no trajectory's importance weight exceeds {max_weight:g}")
-        weight = min(weight, max_weight)
-    return ratio, weight
+    bound = check_real(value, name, 1.0, math.inf, remedy=remedy)
+    return bound if math.isfinite(bound) else None
 
 
 def _discounted_power_sum(stats: TrajectoryStatistics, ratio: float, order: int) -> float:

@@ -125,7 +125,8 @@ def interval(
         methods refuse. Otherwise the order is shuffled by `rng`.
     rng : int, Generator or None
         Seed of shuffling and resampling; None for fresh entropy. The same seed gives the same
-        interval, whatever the number of threads.
+        interval, whatever the number of threads. Choose it before looking at a result: the
+        guarantee is for one seed, not for the best of several.
 
     Returns
     -------

@@ -34,6 +34,10 @@ _AGAINST = {
         "the logged actions were not drawn from the logged probabilities, but are the most "
         "probable ones: log again with predict(..., deterministic=False), or with ove_sb3.collect"
     ),
+    "lost_episodes": (
+        "some episodes of the log were damaged and dropped by `ove-sb3 repair`, and nothing shows "
+        "that this had nothing to do with their outcomes: log again"
+    ),
     "shared_exploration": (
         "the behavior decided once for all of its environments whether to explore, so that their "
         "episodes are dependent: log with one environment, or with ove_sb3.collect, which decides "
@@ -58,6 +62,8 @@ class Evidence:
         Logged actions were not drawn from the logged probabilities.
     shared_exploration : bool
         The behavior decided once for several environments whether to explore.
+    lost_episodes : bool
+        Damaged episodes were dropped from the log.
     """
 
     adaptive: bool = False
@@ -65,6 +71,7 @@ class Evidence:
     candidate_selected_on_log: bool = False
     deterministic_actions: bool = False
     shared_exploration: bool = False
+    lost_episodes: bool = False
 
     @property
     def reasons(self) -> tuple[str, ...]:

@@ -72,10 +72,13 @@ class StepScores:
         log pi(a|s) - log beta(a|s) of every step.
     extra : dict of str to ndarray, (n_steps, ...)
         Further values per step, for columns that need more than the ratio.
+    columns : dict of str to ndarray of float64, (n,)
+        Per-trajectory columns that are computed together with the scores.
     """
 
     log_ratios: FloatArray
     extra: Mapping[str, FloatArray] = field(default_factory=dict)
+    columns: Mapping[str, FloatArray] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -376,8 +379,10 @@ def effective_horizon(gamma: float, horizon: int | None) -> float:
     """C = 1 + gamma + ... + gamma^(horizon - 1), infinite for an unbounded sum."""
     if gamma == 1.0:
         return np.inf if horizon is None else float(horizon)
-    if horizon is None or gamma == 0.0:
+    if horizon is None:
         return 1.0 / (1.0 - gamma)
+    if gamma < 0.5:
+        return (1.0 - gamma**horizon) / (1.0 - gamma)
     # 1 - gamma is exact near gamma = 1, where 1 - gamma^horizon would lose all digits.
     return -math.expm1(horizon * math.log1p(gamma - 1.0)) / (1.0 - gamma)
 
@@ -521,7 +526,7 @@ def _reduce(
     if invalid.any():
         _raise_invalid(log_ratios, rewards, episode_lengths)
     _check_size(table, step_sums, float(log_weight.max()), np.isfinite(limit))
-    columns = dict(zip(_BASE_COLUMNS, table, strict=True))
+    columns = {**dict(zip(_BASE_COLUMNS, table, strict=True)), **scores.columns}
     steps = Steps(scores, rewards, starts, episode_lengths, gamma, horizon)
     for column in extra_columns:
         columns[column.name] = _extra_column(column, steps, n)

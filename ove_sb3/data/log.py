@@ -23,7 +23,7 @@ from ove_sb3.store.location import Location
 from ove_sb3.store.reader import Columns, Source, cut_rows, join, read_all
 
 from .columns import from_columns
-from .metadata import Metadata, merge_dicts
+from .metadata import Metadata, stored_metadata
 from .trajectories import Trajectories
 
 _MOST_STEPS = 1 << 18
@@ -236,7 +236,7 @@ class Log:
         self.path = Path(path)
         self._contents = contents = list_sources(Location(self.path.absolute()))
         self._sources, self._columns = contents.sources, contents.columns
-        self.metadata = Metadata.from_stored(merge_dicts(contents.headers))
+        self.metadata = stored_metadata(contents.headers, contents.info, contents.n_episodes)
         self.n_steps = self._sources[-1].last
         self.block_steps = steps_per_block(contents.bytes_per_step)
         self.chunk_steps = _chunk_steps(chunk_steps, self.block_steps)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
 import numpy as np
@@ -57,6 +57,8 @@ class Metadata:
     shared_exploration : bool
         The behavior decided once for several environments whether to explore, as DQN does: their
         episodes are dependent.
+    lost_episodes : int
+        Episodes that were damaged and dropped by ``ove-sb3 repair``.
     components : tuple of dict
         Policies of a mixture that was drawn once per episode: ``weight``, ``policy`` (name of the
         class) and ``fingerprint`` of each. Empty for any other behavior.
@@ -76,6 +78,7 @@ class Metadata:
     log_ids: tuple[str, ...] = ()
     deterministic_actions: bool = False
     shared_exploration: bool = False
+    lost_episodes: int = 0
     components: tuple[Mapping[str, Any], ...] = ()
 
     def __post_init__(self) -> None:
@@ -95,6 +98,7 @@ class Metadata:
             put(self, "horizon", check_integer(self.horizon, "horizon", 1))
         if self.reward_range is not None:
             put(self, "reward_range", check_range(self.reward_range, "reward_range"))
+        put(self, "lost_episodes", check_integer(self.lost_episodes, "lost_episodes", 0))
         put(self, "log_ids", check_log_ids(self.log_ids))
         put(self, "components", _check_components(self.components))
         put(self, "begun", {_writer(k): _record(v) for k, v in self.begun.items()})
@@ -210,6 +214,10 @@ def _union(_name: str, values: Sequence[Any]) -> tuple[str, ...]:
     return tuple({entry: None for value in values for entry in value})
 
 
+def _largest(_name: str, values: Sequence[Any]) -> int:
+    return int(max(values))
+
+
 def _widest(_name: str, values: Sequence[Any]) -> tuple[float, float] | None:
     ranges = [value for value in values if value is not None]
     return (min(r[0] for r in ranges), max(r[1] for r in ranges)) if ranges else None
@@ -238,9 +246,25 @@ _MERGE_RULES: dict[str, Callable[[str, Sequence[Any]], Any]] = {
     "log_ids": _union,
     "deterministic_actions": _any,
     "shared_exploration": _any,
+    "lost_episodes": _largest,
     "components": _if_shared,
 }
 """How the values of a field are joined. No reason against a guarantee may get lost."""
+
+
+def stored_metadata(
+    parts: Sequence[Mapping[str, Any]], info: Mapping[str, Any], n_episodes: int
+) -> Metadata:
+    """Joint metadata of several writers, with what the index says about the whole log."""
+    metadata = Metadata.from_stored(merge_dicts(parts))
+    lost = max(metadata.lost_episodes, int(info.get("lost_episodes", 0)))
+    begun = dict(metadata.begun)
+    plan = info.get("plan", {})
+    missing = int(plan.get("n_episodes", 0)) - n_episodes - lost
+    if missing > 0:  # a collection that was interrupted, with an episode under way everywhere
+        n_envs = int(plan["n_envs"])
+        begun["0"] = LoggingRecord(n_episodes + min(n_envs, missing), n_episodes, n_envs)
+    return replace(metadata, lost_episodes=lost, begun=begun)
 
 
 def merge_dicts(parts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

@@ -30,7 +30,7 @@ from ove_sb3.errors import PLACE, InvalidInputError
 from .beginnings import BegunPart, split_begun
 from .columns import from_columns, to_columns
 from .log_ids import content_log_id, digest_of, split_log_ids
-from .metadata import Metadata, merge, merge_dicts
+from .metadata import Metadata, merge, stored_metadata
 from .table import read_steps, step_frame
 
 if TYPE_CHECKING:
@@ -340,7 +340,7 @@ class Trajectories:
             chosen = np.atleast_1d(episodes[index if isinstance(index, slice) else np.array(index)])
             if chosen.ndim != 1 or isinstance(index, (bool, np.bool_)):
                 raise IndexError
-        except (IndexError, ValueError, TypeError) as error:
+        except (IndexError, ValueError, TypeError, OverflowError) as error:
             message = f"`index` must name some of the {len(self)} episodes, got {index!r}."
             if isinstance(index, (int, np.integer)) and not isinstance(index, bool):
                 raise IndexError(message) from error
@@ -470,7 +470,7 @@ class Trajectories:
     @classmethod
     def from_contents(cls, contents: Contents, columns: Mapping[str, NDArray[Any]]) -> Trajectories:
         """All episodes of an opened directory, from their columns."""
-        metadata = Metadata.from_stored(merge_dicts(contents.headers))
+        metadata = stored_metadata(contents.headers, contents.info, contents.n_episodes)
         return cls(**from_columns(columns), metadata=metadata)
 
     def to_pandas(self) -> pd.DataFrame:

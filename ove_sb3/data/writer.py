@@ -6,16 +6,18 @@ import atexit
 import os
 import time
 import weakref
+from contextlib import suppress
 from dataclasses import replace
 from os import PathLike
 from types import TracebackType
+from typing import Any
 
 from typing_extensions import Self
 
 from ove_sb3._validation import check_integer, check_path
-from ove_sb3.errors import InvalidInputError
+from ove_sb3.errors import InvalidInputError, OveError
 from ove_sb3.store.index import Durability, check_durability
-from ove_sb3.store.writer import BatchWriter, compact_directory
+from ove_sb3.store.writer import BatchWriter, agree_on_plan, compact_directory
 
 from .log_ids import new_log_id
 from .metadata import Metadata, merge
@@ -156,6 +158,11 @@ class EpisodeWriter:
             self._pending, self._n_pending = [], 0
             self._begin()
 
+    def __del__(self) -> None:
+        if getattr(self, "_n_pending", 0) and self._pid == os.getpid():
+            with suppress(OveError):
+                self.flush()
+
     def __enter__(self) -> Self:
         return self
 
@@ -183,6 +190,11 @@ def _flush_all() -> None:
 
 
 atexit.register(_flush_all)
+
+
+def begin_collection(path: str | PathLike[str], plan: dict[str, Any]) -> dict[str, Any]:
+    """Plan of the collection that a directory holds: that of its beginning, or `plan`."""
+    return agree_on_plan(check_path(path), plan)
 
 
 def compact(path: str | PathLike[str]) -> int:

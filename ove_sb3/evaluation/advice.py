@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -57,10 +57,10 @@ def episodes_for(n: int, shrink: float, rate: float | None) -> int | None:
 
 
 def advise(
-    diagnostics: Diagnostics, episodes_to_halve: int | None, *, weights_bounded: bool
+    diagnostics: Diagnostics, episodes_to_halve: int | None, found: Sequence[object]
 ) -> tuple[str, ...]:
-    """Sentences on what would make the intervals narrower."""
-    advice = []
+    """Sentences on what would make the intervals narrower: `found`, best first, and more."""
+    advice = [str(suggestion) for suggestion in found]
     if episodes_to_halve is not None:
         advice.append(
             f"About {episodes_to_halve} episodes would halve the interval for the variance."
@@ -70,10 +70,5 @@ def advise(
         advice.append(
             f"The log is worth about {ess:.3g} of {n} episodes: log with a behavior closer to the "
             "candidate, such as a MixturePolicy that contains it."
-        )
-    elif not weights_bounded:
-        advice.append(
-            "If the behavior was built with a known bound on the importance ratio, state it as "
-            "max_ratio or max_weight: intervals become far narrower."
         )
     return tuple(advice)

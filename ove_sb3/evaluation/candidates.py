@@ -6,16 +6,20 @@ import pickle
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
 from ove_sb3._validation import FloatArray, as_float_vector, check_flag
 from ove_sb3.core.statistics import StepScores
+from ove_sb3.core.truncation import truncated_columns
 from ove_sb3.data.metadata import Metadata
 from ove_sb3.data.trajectories import DISCRETE_KINDS, Trajectories
-from ove_sb3.errors import InvalidInputError
+from ove_sb3.errors import BehaviorError, InvalidInputError
 from ove_sb3.policies.provenance import Provenance
+
+if TYPE_CHECKING:
+    from ove_sb3.policies.ratio_bounds import RatioBound
 
 _PICKLE = "Loading a model file executes pickled code in it: load only files you trust."
 
@@ -69,6 +73,16 @@ class PolicyCandidate:
     deterministic: bool
     label: str
     name: str = "candidate"
+    behavior: Any = None
+
+    @property
+    def ratio_bound(self) -> RatioBound | None:
+        """Bound on the ratio of a step that the policies imply, if the behavior is known."""
+        if self.behavior is None:
+            return None
+        from ove_sb3.policies.ratio_bounds import ratio_bound
+
+        return ratio_bound(self.policy, self.behavior, deterministic=self.deterministic)
 
     def score(self, chunk: Trajectories, first_step: int) -> StepScores:
         """Log-ratios from one forward pass over the chunk, in batches.
@@ -77,14 +91,12 @@ class PolicyCandidate:
         """
         import torch
 
-        from ove_sb3.policies.log_prob import log_prob
-
-        del first_step
         n_threads = torch.get_num_threads()
         torch.set_num_threads(1)
         try:
-            log_probs = log_prob(self.policy, chunk, deterministic=self.deterministic)
-            return StepScores(log_probs - chunk.log_probs)
+            return self._score(chunk, first_step)
+        except BehaviorError:
+            raise
         except InvalidInputError as error:
             message = f"`{self.name}` does not fit the log: {error.args[0]}"
             raise InvalidInputError(
@@ -92,6 +104,54 @@ class PolicyCandidate:
             ) from error
         finally:
             torch.set_num_threads(n_threads)
+
+    def _score(self, chunk: Trajectories, first_step: int) -> StepScores:
+        if self.behavior is None:
+            from ove_sb3.policies.log_prob import log_prob
+
+            log_probs = log_prob(self.policy, chunk, deterministic=self.deterministic)
+            return StepScores(log_probs - chunk.log_probs)
+        from ove_sb3.policies.known_behavior import score_known_behavior
+
+        scores = score_known_behavior(
+            self.policy,
+            self.behavior,
+            chunk,
+            deterministic=self.deterministic,
+            first_step=first_step,
+        )
+        columns = truncated_columns(scores.actions, chunk.lengths)
+        return StepScores(scores.log_probs - chunk.log_probs, columns=columns)
+
+
+def as_behavior(
+    behavior: Any, *, metadata: Metadata, model_class: Any = None, vec_normalize: Any = None
+) -> Any:
+    """The policy that wrote the log, from what the caller passed as `behavior`; None if None."""
+    if behavior is None:
+        return None
+    if metadata.adaptive:
+        raise InvalidInputError(
+            "`behavior` must be None for a log whose behavior changed while it was written: no "
+            "single policy has its probabilities. Leave it out; the logged probabilities are used."
+        )
+    if isinstance(behavior, (bool, int, float, np.ndarray, list, tuple)):
+        raise InvalidInputError(
+            "`behavior` must be a model, a policy or the path of a saved model, whose "
+            f"probabilities of all actions are known, got {type(behavior).__name__}."
+        )
+    if is_path(behavior):
+        behavior = load_model(behavior, model_class, "behavior")
+    from ove_sb3.policies.dispatch import as_policy
+
+    policy = as_policy(behavior, vec_normalize=load_normalizer(vec_normalize))
+    _refuse_drawn_per_episode(policy, "behavior")
+    if policy.has_noise_state:
+        raise InvalidInputError(
+            "`behavior` must not have Ornstein-Uhlenbeck noise: the state of its noise was not "
+            "logged. Leave it out; the logged probabilities are used."
+        )
+    return policy
 
 
 @dataclass(frozen=True)
@@ -168,11 +228,20 @@ def as_candidate(
     deterministic: bool,
     name: str = "candidate",
     label: str | None = None,
+    behavior: Any = None,
 ) -> Candidate:
-    """Candidate from what the caller passed as `name`; it is shown as `label`."""
+    """Candidate from what the caller passed as `name`; it is shown as `label`.
+
+    `behavior` is the policy that wrote the log, from `as_behavior`, or None.
+    """
     deterministic = check_flag(deterministic, "deterministic")
     if is_array(candidate):
         _check_unused(name, model_class, vec_normalize, deterministic)
+        if behavior is not None:
+            raise InvalidInputError(
+                f"`behavior` must be None if `{name}` is an array of log-probabilities, which does "
+                "not hold those of the actions that were not taken. Pass the model itself."
+            )
         log_probs = _check_log_probs(candidate, metadata, n_steps, name)
         return KnownLogProbs(log_probs, label=label or "the candidate")
     if candidate is None or isinstance(candidate, (bool, int, float)):
@@ -181,7 +250,7 @@ def as_candidate(
             f"log-probabilities, got {candidate!r}."
         )
     label = label or _default_label(candidate, model_class)
-    if isinstance(candidate, (str, PathLike)):
+    if is_path(candidate):
         candidate = load_model(candidate, model_class, name)
     elif model_class is not None:
         raise InvalidInputError(
@@ -190,8 +259,24 @@ def as_candidate(
     from ove_sb3.policies.dispatch import as_policy
 
     policy = as_policy(candidate, vec_normalize=load_normalizer(vec_normalize))
+    if behavior is not None:
+        _refuse_drawn_per_episode(policy, name)
     component: Candidate | None = _component(policy, metadata, bool(deterministic), label)
-    return component or PolicyCandidate(policy, bool(deterministic), label, name)
+    return component or PolicyCandidate(policy, bool(deterministic), label, name, behavior)
+
+
+def _refuse_drawn_per_episode(policy: Any, name: str) -> None:
+    """Refuse a mixture whose distribution depends on the actions before, unlike the logged ones."""
+    if getattr(policy, "per", "step") == "episode":
+        raise InvalidInputError(
+            f"`{name}` must not be a mixture that is drawn per episode if `behavior` is given, got "
+            f"{type(policy).__name__}: its weights are bounded already. Leave `behavior` out."
+        )
+
+
+def is_path(candidate: Any) -> bool:
+    """Whether a candidate or behavior is given as the path of a saved model."""
+    return isinstance(candidate, (str, PathLike))
 
 
 def is_array(candidate: Any) -> bool:
@@ -216,7 +301,7 @@ def _check_unused(name: str, model_class: Any, vec_normalize: Any, deterministic
 
 
 def _default_label(candidate: Any, model_class: Any) -> str:
-    if isinstance(candidate, (str, PathLike)):
+    if is_path(candidate):
         return f"{Path(candidate).name} ({getattr(model_class, '__name__', model_class)})"
     return type(candidate).__name__
 

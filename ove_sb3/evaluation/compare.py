@@ -12,14 +12,14 @@ import numpy as np
 from ove_sb3._validation import check_choice, check_flag
 from ove_sb3.core.interval import Interval
 from ove_sb3.core.methods import Method
-from ove_sb3.core.quantities import DEFAULT_QUANTITIES, Quantity, as_quantities
+from ove_sb3.core.quantities import MOMENTS, Quantity, as_quantities
 from ove_sb3.data.log import Log, as_log
 from ove_sb3.data.trajectories import Trajectories
 from ove_sb3.errors import InvalidInputError
 from ove_sb3.report.numbers import bounds, count, label, number, percent
 from ove_sb3.report.table import Table
 
-from .candidates import as_candidate, is_array
+from .candidates import as_behavior, as_candidate, is_array
 from .pipeline import evaluate_candidates
 from .plan import make_plan
 from .requirements import Requirement
@@ -202,8 +202,9 @@ def compare(
     horizon: int | None = None,
     max_ratio: float | None = None,
     max_weight: float | None = None,
+    behavior: Any = None,
     reward: str | None = None,
-    quantities: Sequence[str | Quantity] = DEFAULT_QUANTITIES,
+    quantities: Sequence[str | Quantity] = MOMENTS,
     delta: float = 0.05,
     rank_by: str = "variance",
     method: str | Method = "betting",
@@ -233,9 +234,10 @@ def compare(
         bound of the mean. Candidates with bounds no tighter than the a priori range come last, in
         the given order.
     model_class : type or mapping of str to type, optional
-        The class that saved the models, or one for each name.
-    gamma, reward_range, return_range, horizon, max_ratio, max_weight, reward, quantities, method, \
-approximate, estimators, vec_normalize, deterministic, rng, n_jobs, scheduler, progress
+        The class that saved the models, or one for each name, and for ``"behavior"``.
+    gamma, reward_range, return_range, horizon, max_ratio, max_weight, behavior, reward, \
+quantities, method, approximate, estimators, vec_normalize, deterministic, rng, n_jobs, scheduler, \
+progress
         See `evaluate`; the same for all candidates.
 
     Returns
@@ -277,6 +279,9 @@ approximate, estimators, vec_normalize, deterministic, rng, n_jobs, scheduler, p
         n_candidates=len(candidates),
     )
     _check_options(candidates, model_class, vec_normalize, deterministic)
+    known = as_behavior(
+        behavior, metadata=log.metadata, model_class=_class_of(model_class, "behavior", behavior)
+    )
     policies = {
         str(name): as_candidate(
             candidate,
@@ -287,6 +292,7 @@ approximate, estimators, vec_normalize, deterministic, rng, n_jobs, scheduler, p
             deterministic=False if is_array(candidate) else deterministic,
             name=f"candidates[{name!r}]",
             label=str(name),
+            behavior=known,
         )
         for name, candidate in candidates.items()
     }

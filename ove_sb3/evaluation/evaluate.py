@@ -14,7 +14,7 @@ from ove_sb3.core.quantities import DEFAULT_QUANTITIES, Quantity
 from ove_sb3.data.log import Log, as_log
 from ove_sb3.data.trajectories import Trajectories
 
-from .candidates import as_candidate
+from .candidates import as_behavior, as_candidate, is_path
 from .pipeline import evaluate_candidates
 from .plan import make_plan
 from .result import Evaluation
@@ -30,6 +30,7 @@ def evaluate(
     horizon: int | None = None,
     max_ratio: float | None = None,
     max_weight: float | None = None,
+    behavior: Any = None,
     reward: str | None = None,
     quantities: Sequence[str | Quantity] = DEFAULT_QUANTITIES,
     delta: float = 0.05,
@@ -68,6 +69,11 @@ def evaluate(
     max_ratio, max_weight : float, optional
         Known bounds on the importance ratio of a step or of a whole episode, which make the
         guaranteed intervals far narrower, see `interval`.
+    behavior : model, policy or path, optional
+        The one policy that wrote the log, if it is still there. Its log-probabilities are compared
+        with the logged ones. What both policies would do is then known in every logged state:
+        bounds on the ratio that follow from how they are built are found, and weights can be
+        truncated without losing the guarantee. Only for a `candidate` that is a model or policy.
     reward : str, optional
         Kept column to evaluate in place of the reward, such as a cost; `reward_range` is then its
         range.
@@ -85,15 +91,16 @@ def evaluate(
     estimators : dict of str to str, optional
         Estimators other than the defaults, such as ``{"variance": "pair"}``.
     model_class : type, optional
-        With a path: the class that saved the model. Loading executes pickled code of the file:
-        only load files you trust.
+        With a path, also as `behavior`: the class that saved the model. Loading executes pickled
+        code of the file: only load files you trust.
     vec_normalize : VecNormalize or path, optional
         Normalizes the observations for the candidate. A model that was trained in a VecNormalize
         and has it as its environment needs nothing; a model loaded from a file has lost it.
     deterministic : bool
         Evaluate the candidate as it acts with ``deterministic=True``; not for a Box.
     rng : int, Generator or None
-        Seed of shuffling and resampling; the result names it.
+        Seed of shuffling and resampling; the result names it. Choose it before looking at a
+        result: the guarantee is for one seed, not for the best of several.
     n_jobs : int
         Processes that share the work (needs joblib if more than 1); they change no result.
     scheduler : str or distributed.Client, optional
@@ -154,7 +161,8 @@ def evaluate(
         candidate,
         metadata=log.metadata,
         n_steps=log.n_steps,
-        model_class=model_class,
+        behavior=as_behavior(behavior, metadata=log.metadata, model_class=model_class),
+        model_class=None if is_path(behavior) and not is_path(candidate) else model_class,
         vec_normalize=vec_normalize,
         deterministic=deterministic,
     )

@@ -18,10 +18,18 @@ from ove_sb3.data.metadata import Metadata
 from ove_sb3.errors import SupportWarning
 
 from .advice import advise, convergence_rate, episodes_for
-from .candidates import Candidate, LoggedBehavior, provenance_of, weight_bound
+from .behavior import Behavior
+from .candidates import (
+    Candidate,
+    LoggedBehavior,
+    PolicyCandidate,
+    provenance_of,
+    weight_bound,
+)
 from .plan import Plan
 from .reduction import reduce_log
 from .result import Evaluation, QuantityResult
+from .suggestions import Suggestion, suggestions
 
 _FEWEST_FOR_APPROXIMATION = 20
 
@@ -52,6 +60,8 @@ def evaluate_candidates(
         warn_without_support(stats)
         own_plan = plan.for_candidate(provenance_of(candidate), log.metadata)
         own_plan = own_plan.bounded(weight_bound(candidate))
+        if isinstance(candidate, PolicyCandidate):
+            own_plan = own_plan.knowing(candidate.ratio_bound)
         evaluations.append(_evaluate_statistics(stats, own_plan, log.metadata, candidate.label))
     return evaluations
 
@@ -99,6 +109,7 @@ def _evaluate_statistics(
     stats: TrajectoryStatistics, plan: Plan, metadata: Metadata, label: str
 ) -> Evaluation:
     missing = missing_support(stats)
+    behavior = Behavior(stats, plan)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", SupportWarning)  # the result has its own warnings
         results = {
@@ -109,10 +120,12 @@ def _evaluate_statistics(
                 interval=_interval(stats, quantity, plan.method, plan),
                 approximate=_approximate(stats, quantity, plan),
                 behavior=quantity.of_sample(stats.returns),
+                logged=behavior,
             )
             for quantity in plan.quantities
         }
         halve = _episodes_to_halve(stats, plan, results)
+        found = _suggestions(stats, plan, results)
     main = [results[q.name].interval for q in plan.quantities if q.base.name == q.name]
     diagnostics = diagnose(stats, *main)
     return Evaluation(
@@ -120,7 +133,7 @@ def _evaluate_statistics(
         episodes_to_halve=halve,
         diagnostics=diagnostics,
         warnings=(*diagnostics.warnings, *_warnings(plan, list(results.values()), missing)),
-        advice=advise(diagnostics, halve, weights_bounded=_weights_bounded(plan)),
+        advice=advise(diagnostics, halve, found),
         candidate=label,
         behavior=metadata.behavior,
         env_id=metadata.env_id,
@@ -128,6 +141,7 @@ def _evaluate_statistics(
         stats=stats,
         n_trajectories=len(stats),
         n_steps=stats.n_steps,
+        suggestions=found,
     )
 
 
@@ -165,8 +179,14 @@ def _episodes_to_halve(
     return episodes_for(len(stats), 0.5, rate)
 
 
-def _weights_bounded(plan: Plan) -> bool:
-    return plan.assumptions.max_ratio is not None or plan.assumptions.max_weight is not None
+def _suggestions(
+    stats: TrajectoryStatistics, plan: Plan, results: dict[str, QuantityResult]
+) -> tuple[Suggestion, ...]:
+    """What would narrow the interval of the variance, or of the first quantity."""
+    result = results.get("variance", next(iter(results.values())))
+    if result.quantity.base.name != result.quantity.name:
+        return ()
+    return suggestions(stats, plan, result.quantity, result.interval)
 
 
 def _warnings(plan: Plan, results: Sequence[QuantityResult], missing: str | None) -> list[str]:

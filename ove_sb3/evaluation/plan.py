@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -22,6 +22,9 @@ from ove_sb3.policies.provenance import Provenance
 
 from .error_budget import ErrorBudget
 from .stated import stated_horizon, stated_reward_range
+
+if TYPE_CHECKING:
+    from ove_sb3.policies.ratio_bounds import RatioBound
 
 
 @dataclass(frozen=True)
@@ -48,6 +51,8 @@ class Plan:
         Where the options differ from what the log states, though not in contradiction.
     reward : str or None
         Kept column that is evaluated in place of the reward.
+    n_components : int
+        Policies one of which was drawn for every episode of the log; 0 for any other behavior.
     selection_counted : bool
         The error budget accounts for all evaluations by which the candidate was selected.
     """
@@ -63,6 +68,7 @@ class Plan:
     warnings: tuple[str, ...] = ()
     reward: str | None = None
     selection_counted: bool = False
+    n_components: int = 0
 
     @property
     def subject(self) -> str:
@@ -107,6 +113,16 @@ class Plan:
         """The assumptions, with the failure probability of one interval."""
         return replace(self.assumptions, delta=delta)
 
+    def knowing(self, bound: RatioBound | None) -> Plan:
+        """The plan with a bound on the ratio that is known without being stated."""
+        stated = self.assumptions.max_ratio
+        if bound is None or (stated is not None and stated <= bound.value):
+            return self
+        assumptions = replace(
+            self.assumptions, max_ratio=bound.value, max_ratio_reason=bound.reason
+        )
+        return replace(self, assumptions=assumptions)
+
     def for_candidate(self, provenance: Provenance, metadata: Metadata) -> Plan:
         """The plan with what is known about the candidate and the log."""
         evidence = self.assumptions.evidence
@@ -137,6 +153,7 @@ class Plan:
             "reward_range": _as_list(stated.reward_range),
             "return_range": _as_list(stated.return_range),
             "max_ratio": stated.max_ratio,
+            "max_ratio_reason": stated.max_ratio_reason,
             "max_weight": stated.max_weight,
             "delta": self.budget.delta,
             "simultaneous": self.budget.simultaneous,
@@ -195,6 +212,7 @@ def make_plan(
             candidate_depends_on_log=candidate_depends_on_log,
             deterministic_actions=metadata.deterministic_actions,
             shared_exploration=metadata.shared_exploration,
+            lost_episodes=metadata.lost_episodes > 0,
         ),
     )
     _check_ranges(assumptions)
@@ -210,6 +228,7 @@ def make_plan(
         warnings=remarks,
         reward=reward,
         selection_counted=selection_counted,
+        n_components=len(metadata.components),
     )
 
 

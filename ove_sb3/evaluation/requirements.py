@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from ove_sb3.core.interval import Interval
-from ove_sb3.core.quantities import Quantity, as_quantity
+from ove_sb3.core.quantities import Quantity, as_quantity, short_number
 from ove_sb3.errors import InvalidInputError
 from ove_sb3.report.numbers import number, percent
 
@@ -19,8 +19,9 @@ Status = Literal["proven", "refuted", "undecided"]
 BoundFunction = Callable[[Quantity, str, float], Interval]
 """One-sided interval of a quantity: from quantity, side and delta."""
 
-_EXPRESSION = re.compile(r"\s*([^\s<>=]+)\s*(<=|>=|<|>)\s*(\S+)\s*")
-_REMEDY = 'Write for example "variance <= 80" or "mean >= 35".'
+_EXPRESSION = re.compile(r"\s*([^\s<>=]+)\s*(<=|>=|<|>)\s*(\S.*?)\s*")
+_REFERENCE = re.compile(r"(behavior(?::\d+)?)\s*(?:([+-])\s*(\S+))?")
+_REMEDY = 'Write for example "variance <= 80", "mean >= 35" or "variance <= behavior".'
 
 
 @dataclass(frozen=True)
@@ -32,11 +33,16 @@ class Requirement:
     quantity : Quantity
     operator : {"<=", ">=", "<", ">"}
     limit : float
+        The limit, or what is added to the value of `reference`.
+    reference : str or None
+        ``"behavior"``: the limit is relative to the same quantity of the behavior's return;
+        ``"behavior:0"``: of the first component of a mixture.
     """
 
     quantity: Quantity
     operator: str
     limit: float
+    reference: str | None = None
 
     @classmethod
     def parse(cls, expression: object) -> Requirement:
@@ -49,34 +55,46 @@ class Requirement:
                 "a requirement must be a quantity, one of <=, >=, < and >, and a number, got "
                 f"{expression!r}. {_REMEDY}"
             )
-        try:
-            limit = float(match[3])
-        except ValueError:
-            limit = math.nan
-        if not math.isfinite(limit):
-            raise InvalidInputError(
-                f"a requirement must end in a finite number, got {match[3]!r} in {expression!r}. "
-                f"{_REMEDY}"
-            )
-        return cls(as_quantity(match[1]), match[2], limit)
+        relative = _REFERENCE.fullmatch(match[3])
+        if relative is None:
+            return cls(as_quantity(match[1]), match[2], _as_limit(match[3], expression))
+        offset = _as_limit(relative[3], expression) if relative[2] else 0.0
+        signed = -offset if relative[2] == "-" else offset
+        return cls(as_quantity(match[1]), match[2], signed, relative[1])
 
     @property
     def is_upper(self) -> bool:
         """Whether an upper bound proves it."""
         return self.operator.startswith("<")
 
-    def holds(self, value: float) -> bool:
-        """Whether `value` satisfies the limit."""
+    def holds(self, value: float, reference: float = 0.0) -> bool:
+        """Whether `value` satisfies the limit, given the value of the reference."""
+        limit = reference + self.limit
         if self.operator == "<=":
-            return value <= self.limit
+            return value <= limit
         if self.operator == ">=":
-            return value >= self.limit
-        return value < self.limit if self.operator == "<" else value > self.limit
+            return value >= limit
+        return value < limit if self.operator == "<" else value > limit
 
     def __str__(self) -> str:
-        short = f"{self.limit:g}"
-        limit = short if float(short) == self.limit else repr(self.limit)
+        limit = short_number(self.limit)
+        if self.reference is not None:
+            sign = "-" if self.limit < 0.0 else "+"
+            offset = f" {sign} {short_number(abs(self.limit))}" if self.limit else ""
+            limit = f"{self.reference}{offset}"
         return f"{self.quantity.name} {self.operator} {limit}"
+
+
+def _as_limit(text: str, expression: object) -> float:
+    try:
+        limit = float(text)
+    except ValueError:
+        limit = math.nan
+    if not math.isfinite(limit):
+        raise InvalidInputError(
+            f"a requirement must end in a finite number, got {text!r} in {expression!r}. {_REMEDY}"
+        )
+    return limit
 
 
 def parse_requirements(expressions: object) -> tuple[Requirement, ...]:
@@ -135,12 +153,14 @@ def decide(
     budget: ErrorBudget,
     *,
     n_requirements: int,
-    episodes_needed: Callable[[Requirement, float], int | None],
+    episodes_needed: Callable[[Requirement, float, float], int | None],
+    reference_bound: BoundFunction | None = None,
 ) -> Verdict:
     """Decide one of several requirements.
 
     A false requirement is called proven with probability at most ``budget.proving_delta``. Any of
-    the true ones is called refuted with probability at most that, too.
+    the true ones is called refuted with probability at most that, too. A bound on the candidate and
+    one on the reference it is compared with have half of that each.
 
     Parameters
     ----------
@@ -151,32 +171,49 @@ def decide(
     n_requirements : int
         Number of requirements decided together.
     episodes_needed : callable
-        From an undecided requirement and its proving bound to a number of episodes.
+        From an undecided requirement, its proving bound and that of its reference to a number of
+        episodes.
+    reference_bound : callable, optional
+        One-sided interval of the reference, for a requirement that has one.
     """
     quantity = requirement.quantity
+    share = 1.0 if reference_bound is None else 0.5
+    levels = share * budget.proving_delta, share * budget.refuting_delta(n_requirements)
     side, other = ("upper", "lower") if requirement.is_upper else ("lower", "upper")
-    levels = budget.proving_delta, budget.refuting_delta(n_requirements)
     proving, refuting = bound(quantity, side, levels[0]), bound(quantity, other, levels[1])
-    near = proving.upper if requirement.is_upper else proving.lower
-    far = refuting.lower if requirement.is_upper else refuting.upper
+    intervals = [proving, refuting]
+    near, far = _end(proving, side), _end(refuting, other)
+    near_limit = far_limit = 0.0
+    if reference_bound is not None:
+        intervals.append(reference_bound(quantity, other, levels[0]))
+        intervals.append(reference_bound(quantity, side, levels[1]))
+        near_limit, far_limit = _end(intervals[2], other), _end(intervals[3], side)
     name = str(requirement)
-    if not proving.guaranteed or not refuting.guaranteed:
-        reasons = "; ".join((*proving.reasons, *refuting.reasons)[:1])
-        return Verdict(name, "undecided", f"The bounds are not guaranteed: {reasons}.")
-    lower, upper = (far, near) if requirement.is_upper else (near, far)
-    if lower > upper:
-        return Verdict(name, "undecided", contradiction(lower, upper))
-    if requirement.holds(near):
-        return Verdict(name, "proven", _bound_text(side, levels[0], near))
-    if not requirement.holds(far):
-        return Verdict(name, "refuted", _bound_text(other, levels[1], far))
-    return Verdict(
-        name, "undecided", _bound_text(side, levels[0], near), episodes_needed(requirement, near)
-    )
+    reasons = [reason for interval in intervals for reason in interval.reasons]
+    if reasons or not all(interval.guaranteed for interval in intervals):
+        return Verdict(name, "undecided", f"The bounds are not guaranteed: {reasons[0]}.")
+    pairs = [(far, near), (near_limit, far_limit)]  # lower and upper, if an upper bound proves it
+    for lower, upper in pairs if requirement.is_upper else [pair[::-1] for pair in pairs]:
+        if lower > upper:
+            return Verdict(name, "undecided", contradiction(lower, upper))
+
+    def text(which: str, delta: float, value: float, limit: float) -> str:
+        sentence = f"The {percent(delta)} {which} bound is {number(value)}"
+        if reference_bound is None:
+            return f"{sentence}."
+        opposite = "lower" if which == "upper" else "upper"
+        return f"{sentence}, and the behavior's {percent(delta)} {opposite} bound {number(limit)}."
+
+    proof = text(side, levels[0], near, near_limit)
+    if requirement.holds(near, near_limit):
+        return Verdict(name, "proven", proof)
+    if not requirement.holds(far, far_limit):
+        return Verdict(name, "refuted", text(other, levels[1], far, far_limit))
+    return Verdict(name, "undecided", proof, episodes_needed(requirement, near, near_limit))
 
 
-def _bound_text(side: str, delta: float, value: float) -> str:
-    return f"The {percent(delta)} {side} bound is {number(value)}."
+def _end(interval: Interval, side: str) -> float:
+    return interval.upper if side == "upper" else interval.lower
 
 
 def contradiction(lower: float, upper: float) -> str:

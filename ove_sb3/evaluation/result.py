@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
@@ -16,17 +17,21 @@ from ove_sb3.core.quantities import Quantity, as_quantity
 from ove_sb3.core.statistics import TrajectoryStatistics
 from ove_sb3.errors import InvalidInputError
 from ove_sb3.report.numbers import bounds, count, label, number, percent
+from ove_sb3.report.sentences import tail_sentence
 from ove_sb3.report.table import Table
 
 from .advice import convergence_rate, episodes_for
+from .behavior import Behavior
 from .plan import Plan
 from .requirements import (
+    BoundFunction,
     Requirement,
     Verdict,
     contradiction,
     decide,
     parse_requirements,
 )
+from .suggestions import Suggestion
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -51,6 +56,9 @@ class QuantityResult:
         Approximate interval; None where it does not apply.
     behavior : float
         Value for the logged returns themselves.
+    behavior_interval : Interval or None
+        Main interval for the behavior, computed when it is asked for; None if the behavior is not
+        one fixed policy.
     """
 
     quantity: Quantity
@@ -59,6 +67,14 @@ class QuantityResult:
     interval: Interval
     approximate: Interval | None
     behavior: float
+    logged: Behavior | None = field(default=None, repr=False, compare=False)
+
+    @cached_property
+    def behavior_interval(self) -> Interval | None:
+        """Main interval for the behavior."""
+        if self.logged is None or not self.logged.is_one_policy:
+            return None
+        return self.logged.interval(self.quantity, self.interval.delta)
 
     @property
     def intervals(self) -> tuple[Interval, ...]:
@@ -100,6 +116,9 @@ class Evaluation:
         The statistics behind the result; None if they could not be computed.
     n_trajectories, n_steps : int
         Size of the log.
+    suggestions : tuple of Suggestion
+        What would make the interval of the variance narrower, with the interval it would give,
+        best first; in words among `advice`.
     """
 
     quantities: Mapping[str, QuantityResult]
@@ -114,6 +133,7 @@ class Evaluation:
     stats: TrajectoryStatistics | None = field(repr=False)
     n_trajectories: int
     n_steps: int
+    suggestions: tuple[Suggestion, ...] = ()
 
     def __getitem__(self, quantity: str | Quantity) -> QuantityResult:
         """Result of a quantity, by itself or its short name."""
@@ -199,7 +219,21 @@ class Evaluation:
             self.plan.budget,
             n_requirements=n_requirements,
             episodes_needed=self._episodes_needed,
+            reference_bound=self._reference_bound(requirement),
         )
+
+    def _reference_bound(self, requirement: Requirement) -> BoundFunction | None:
+        """One-sided bounds on what a requirement compares the candidate with."""
+        if requirement.reference is None:
+            return None
+        assert self.stats is not None
+        behavior = Behavior(self.stats, self.plan)
+        behavior.check_comparable(requirement.reference)
+
+        def bound(quantity: Quantity, side: str, delta: float) -> Interval:
+            return behavior.interval(quantity, delta, side)
+
+        return bound
 
     def _one_sided(self, quantity: Quantity, side: str, delta: float) -> Interval:
         assert self.stats is not None
@@ -212,12 +246,18 @@ class Evaluation:
             rng=self.plan.seed,
         )
 
-    def _episodes_needed(self, requirement: Requirement, bound: float) -> int | None:
-        """Number of episodes at which the bound would about reach the limit."""
+    def _episodes_needed(
+        self, requirement: Requirement, bound: float, reference_bound: float
+    ) -> int | None:
+        """Number of episodes at which the bounds would about meet the limit."""
         assert self.stats is not None
         plan, quantity = self.plan, requirement.quantity
         value = plan.estimate(self.stats, quantity)
-        if not requirement.holds(value) or bound == value:
+        reference = 0.0
+        if requirement.reference is not None:
+            reference = quantity.of_sample(self.stats.returns)
+        excess = (bound - value) - (reference_bound - reference)
+        if not requirement.holds(value, reference) or excess == 0.0:
             return None
         assumptions = plan.at(plan.interval_delta)
 
@@ -232,7 +272,7 @@ class Evaluation:
             in_order=assumptions.evidence.adaptive,
         )
         return episodes_for(
-            self.n_trajectories, (requirement.limit - value) / (bound - value), rate
+            self.n_trajectories, (reference + requirement.limit - value) / excess, rate
         )
 
     # --- text
@@ -282,7 +322,11 @@ class Evaluation:
         if self.joint_delta is not None and consistent:
             together = percent(self.joint_delta)
             lines.append(f"the {self._interval_label} intervals hold together with {together}")
-        return [*lines, *(f"warning: {text}" for text in self.warnings)]
+        tail = tail_sentence(self)
+        lines += [tail] if tail is not None else []
+        lines += [f"warning: {text}" for text in self.warnings]
+        free = [suggestion for suggestion in self.suggestions if not suggestion.new_episodes]
+        return [*lines, *(f"advice: {suggestion}" for suggestion in free[:1])]
 
     def __str__(self) -> str:
         return "\n".join([self.headline, "", *self.table.lines(), "", *self.remarks])

@@ -22,7 +22,7 @@ from .distribution import ActionDistribution
 from .fingerprint import Part, space_parts, value_parts
 from .observations import Observation, as_batch, guess_batch
 from .policy import NO_CONTEXT, HasActionValues, Policy, PolicyContext, origins_of
-from .uniform import uniform_distribution
+from .uniform import n_actions, uniform_distribution
 
 
 class BuiltInPolicy(Policy):
@@ -136,6 +136,16 @@ class UniformPolicy(BuiltInPolicy):
         rows = next(iter(observations.values())) if isinstance(observations, dict) else observations
         return uniform_distribution(self.action_space, len(rows))
 
+    @property
+    @override
+    def min_probability(self) -> float:
+        return 1.0 / n_actions(self.action_space)
+
+    @property
+    @override
+    def max_probability(self) -> float:
+        return self.min_probability or 1.0
+
     @override
     def fingerprint_parts(self) -> Iterator[Part]:
         yield from space_parts(self.action_space)
@@ -178,6 +188,16 @@ class TabularPolicy(BuiltInPolicy):
     ) -> ActionDistribution:
         log_p = self.log_p[_states(observations, len(self.log_p))]
         return Categorical(log_p, self.action_space)  # type: ignore[arg-type]
+
+    @property
+    @override
+    def min_probability(self) -> float:
+        return float(np.exp(self.log_p.min()))
+
+    @property
+    @override
+    def max_probability(self) -> float:
+        return float(np.exp(self.log_p.max()))
 
     @override
     def fingerprint_parts(self) -> Iterator[Part]:
@@ -238,6 +258,11 @@ class SoftmaxPolicy(BuiltInPolicy):
             values = self._table[_states(observations, len(self._table))]
         log_p = log_softmax(values / self.temperature)
         return Categorical(log_p, self.action_space)  # type: ignore[arg-type]
+
+    @property
+    def has_model(self) -> bool:
+        """Whether the preferences are those of a model, not a table."""
+        return self._model is not None
 
     @override
     def fingerprint_parts(self) -> Iterator[Part]:

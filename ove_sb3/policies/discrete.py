@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -15,6 +16,8 @@ from ove_sb3._validation import FloatArray, IntArray, as_generator
 from ove_sb3.errors import PLACE, InvalidInputError
 
 from .distribution import ActionDistribution, Rng, draw_choices
+
+_MOST_CHOICES = 256  # whose probabilities are listed one by one
 
 
 class Categorical(ActionDistribution):
@@ -53,6 +56,13 @@ class Categorical(ActionDistribution):
     def cells(self, actions: ArrayLike) -> tuple[FloatArray, IntArray]:
         index = self._rows(actions).astype(np.int64) - int(self.action_space.start)  # type: ignore[attr-defined]
         return np.exp(self.log_p).mean(axis=0), np.bincount(index, minlength=self.log_p.shape[1])
+
+    @override
+    def choices(self, actions: ArrayLike) -> tuple[FloatArray, IntArray] | None:
+        if self.log_p.shape[1] > _MOST_CHOICES:
+            return None
+        start = int(self.action_space.start)  # type: ignore[attr-defined]
+        return self.log_p, _choice_index(self._rows(actions) - start, self.log_p.shape[1], start)
 
     @override
     def mode_probability(self, actions: ArrayLike) -> tuple[NDArray[np.bool_], FloatArray]:
@@ -109,6 +119,18 @@ class MultiCategorical(ActionDistribution):
         ]
         mass = [np.exp(part).mean(axis=0) for part in self.parts]
         return np.concatenate(mass), np.concatenate(counts)
+
+    @override
+    def choices(self, actions: ArrayLike) -> tuple[FloatArray, IntArray] | None:
+        sizes = [part.shape[1] for part in self.parts]
+        if math.prod(sizes) > _MOST_CHOICES:
+            return None
+        rows = self._rows(actions)
+        table, index = np.zeros((len(self), 1)), np.zeros(len(self), np.int64)
+        for column, (part, size) in enumerate(zip(self.parts, sizes, strict=True)):
+            table = (table[:, :, None] + part[:, None, :]).reshape(len(self), -1)
+            index = index * size + _choice_index(rows[:, column], size, 0)
+        return table, index
 
     @override
     def mode_probability(self, actions: ArrayLike) -> tuple[NDArray[np.bool_], FloatArray]:

@@ -81,6 +81,14 @@ class ActionDistribution(ABC):
         probability 0 in a cell and the candidate does not, no ratio of logged actions shows it.
         """
 
+    def choices(self, actions: ArrayLike) -> tuple[FloatArray, IntArray] | None:
+        """Log-probabilities of all actions, (n, k), and which of them each of `actions` is, (n,).
+
+        None if there are too many actions, as in a Box.
+        """
+        del actions
+        return None
+
     def _rows(self, actions: ArrayLike) -> NDArray[Any]:
         """`actions` as (n, *action_shape), so that (n, 1) and (n,) are never broadcast."""
         array = np.asarray(actions)
@@ -130,6 +138,15 @@ class Mixture(ActionDistribution):
         cells = [component.cells(actions) for component in self.components]
         weights = np.exp(self.log_weights).mean(axis=0)
         return weights @ np.stack([mass for mass, _ in cells]), cells[0][1]
+
+    @override
+    def choices(self, actions: ArrayLike) -> tuple[FloatArray, IntArray] | None:
+        parts = [component.choices(actions) for component in self.components]
+        known = [part for part in parts if part is not None]
+        if len(known) < len(parts):
+            return None
+        log_p = np.stack([table for table, _ in known], axis=2) + self.log_weights[:, None, :]
+        return np.asarray(logsumexp(log_p, axis=2)), known[0][1]
 
 
 def draw_choices(log_p: FloatArray, rng: np.random.Generator) -> IntArray:

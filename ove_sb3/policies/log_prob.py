@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -24,6 +24,7 @@ from ove_sb3.data.trajectories import Trajectories
 from ove_sb3.errors import InvalidInputError, UncoveredActionWarning
 
 from .dispatch import as_policy
+from .distribution import ActionDistribution
 from .observations import as_batch, take_rows
 from .policy import Masks, Policy
 from .uniform import uniform_distribution
@@ -31,6 +32,8 @@ from .uniform import uniform_distribution
 if TYPE_CHECKING:
     from stable_baselines3.common.vec_env import VecNormalize
 
+BATCH_SIZE = 4096
+Visit = Callable[[Any, IntArray, ActionDistribution], None]
 _NO_LENGTHS = np.empty(0, dtype=np.int64)
 _NOTABLE = 0.01  # mean probability of something that the log lacks
 _SURELY_SEEN = 30.0  # expected number of times, if the behavior had that probability
@@ -45,7 +48,7 @@ def log_prob(
     action_masks: ArrayLike | None = None,
     deterministic: bool = False,
     vec_normalize: VecNormalize | None = None,
-    batch_size: int = 4096,
+    batch_size: int = BATCH_SIZE,
 ) -> FloatArray:
     """Log-probability of every logged action under `model`.
 
@@ -89,9 +92,8 @@ def log_prob(
                 "`actions`, `lengths` and `action_masks` must not be given with Trajectories, "
                 "which hold them."
             )
-        _check_action_space(policy, data)
-        logged = data.metadata.fingerprint
-        if logged is not None and not deterministic and logged == policy.fingerprint():
+        check_action_space(policy, data)
+        if _acted(policy, data, deterministic):
             return data.log_probs.copy()
         observations, acted, masks = data.observations, data.actions, data.action_masks
         episodes: IntArray | None = data.lengths
@@ -102,16 +104,68 @@ def log_prob(
                 "or Trajectories."
             )
         observations, acted = data, as_array(actions, "actions")
+        if acted.dtype.kind not in "biuf":
+            raise InvalidInputError(f"`actions` must hold numbers, got dtype {acted.dtype}.")
         masks = None if action_masks is None else as_flags(action_masks, "action_masks")
         n_steps = len(acted) if acted.ndim else 0
         episodes = None if lengths is None else as_lengths(lengths, n_steps, fewest=0)
+    return _scan(policy, observations, acted, masks, episodes, deterministic, batch_size)
+
+
+def scan_log(
+    policy: Policy, data: Trajectories, visit: Visit, *, deterministic: bool, whole_episodes: bool
+) -> FloatArray:
+    """`log_prob` of a log; `visit` sees the action distributions of every batch.
+
+    Parameters
+    ----------
+    visit : callable
+        Called with the indices of a batch of steps (a slice or an array), the lengths of its
+        episodes if they are whole, and their action distributions.
+    whole_episodes : bool
+        Let every batch consist of whole episodes, in any order.
+    """
+    check_action_space(policy, data)
+    log_probs = _scan(
+        policy,
+        data.observations,
+        data.actions,
+        data.action_masks,
+        data.lengths,
+        deterministic,
+        BATCH_SIZE,
+        visit=visit,
+        whole_episodes=whole_episodes,
+    )
+    return data.log_probs.copy() if _acted(policy, data, deterministic) else log_probs
+
+
+def _acted(policy: Policy, data: Trajectories, deterministic: bool) -> bool:
+    """Whether the log was written by this very policy."""
+    logged = data.metadata.fingerprint
+    return logged is not None and not deterministic and logged == policy.fingerprint()
+
+
+def _scan(
+    policy: Policy,
+    observations: Any,
+    acted: NDArray[Any],
+    masks: Masks | None,
+    episodes: IntArray | None,
+    deterministic: bool,
+    batch_size: int,
+    *,
+    visit: Visit | None = None,
+    whole_episodes: bool = False,
+) -> FloatArray:
     batch = as_batch(observations, policy.observation_space)
     n = batch.n
     _check_counts(policy, n, acted, masks, episodes)
     log_probs = np.empty(n)
     mass: FloatArray | None = None
     counts: IntArray | None = None
-    for steps, parts in _batches(policy, n, episodes, batch_size):
+    whole = episodes if policy.recurrent or whole_episodes else None
+    for steps, parts in _batches(n, whole, batch_size):
         rows = take_rows(batch.observations, steps)
         part_masks = None if masks is None else masks[steps]
         try:
@@ -119,10 +173,12 @@ def log_prob(
             if deterministic:
                 distribution = distribution.deterministic()
             log_probs[steps] = distribution.log_prob(acted[steps])
+            if visit is not None:
+                visit(steps, parts, distribution)
         except InvalidInputError as error:
             if error.row is None:
                 raise
-            raise _moved(error, int(np.arange(n)[steps][error.row]), episodes) from error
+            raise _at_step(error, int(np.arange(n)[steps][error.row]), episodes) from error
         if mass is None or counts is None:
             mass, counts = distribution.cells(acted[steps])
             unseen = np.flatnonzero((counts == 0) & (mass > _NOTABLE))
@@ -132,7 +188,7 @@ def log_prob(
     return log_probs
 
 
-def _moved(error: InvalidInputError, index: int, lengths: IntArray | None) -> InvalidInputError:
+def _at_step(error: InvalidInputError, index: int, lengths: IntArray | None) -> InvalidInputError:
     """An error about a row of a batch as one about the step `index` of all steps."""
     if lengths is None:
         return error.at(row=index)
@@ -148,19 +204,16 @@ def _warn_if_uncovered(policy: Policy, mass: FloatArray, unseen: IntArray, actio
     if missing.size:
         what = "acts at a bound" if hasattr(policy.action_space, "low") else "takes an action"
         warning = UncoveredActionWarning(what, float(mass[missing].max()), len(actions))
-        warnings.warn(warning, stacklevel=3)
+        warnings.warn(warning, stacklevel=4)
 
 
-def _batches(
-    policy: Policy, n: int, lengths: IntArray | None, batch_size: int
-) -> Iterator[tuple[Any, IntArray]]:
-    """Slices of steps; for a policy with memory, whole episodes of about equal length."""
-    if not policy.recurrent:
+def _batches(n: int, lengths: IntArray | None, batch_size: int) -> Iterator[tuple[Any, IntArray]]:
+    """Slices of n steps; with `lengths`, whole episodes of about equal length, for memory."""
+    if lengths is None:
         for start in range(0, n, batch_size):
             steps = slice(start, min(n, start + batch_size))
             yield steps, _NO_LENGTHS
         return
-    assert lengths is not None
     order = np.argsort(lengths, kind="stable")
     starts = np.cumsum(lengths) - lengths
     first = 0
@@ -175,7 +228,8 @@ def _batches(
         first = last
 
 
-def _check_action_space(policy: Policy, data: Trajectories) -> None:
+def check_action_space(policy: Policy, data: Trajectories) -> None:
+    """Refuse a policy with an action space other than the log's."""
     logged = data.metadata.action_space
     ours = describe_space(policy.action_space)
     if logged is not None and dict(logged) != ours:

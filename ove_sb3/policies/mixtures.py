@@ -20,7 +20,7 @@ from .episode_mixture import EpisodeMixture, EpisodeState, UnrolledEpisodeMixtur
 from .fingerprint import Part, value_parts
 from .observations import Observation
 from .policy import NO_CONTEXT, Masks, PolicyContext, origins_of
-from .uniform import uniform_distribution
+from .uniform import n_actions, uniform_distribution
 
 
 class MixturePolicy(BuiltInPolicy):
@@ -185,6 +185,21 @@ class MixturePolicy(BuiltInPolicy):
             return UnrolledEpisodeMixture(parts, np.log(self.weights), lengths)
         return Mixture(parts, np.log(self.weights))
 
+    @property
+    @override
+    def min_probability(self) -> float:
+        parts = [part.min_probability for part in self.components]
+        return sum(self._weighted(parts)) if self.per == "step" else min(parts)
+
+    @property
+    @override
+    def max_probability(self) -> float:
+        parts = [part.max_probability for part in self.components]
+        return sum(self._weighted(parts)) if self.per == "step" else max(parts)
+
+    def _weighted(self, values: Sequence[float]) -> list[float]:
+        return [float(w) * value for w, value in zip(self.weights, values, strict=True)]
+
     @override
     def fingerprint_parts(self) -> Iterator[Part]:
         yield self.per.encode()
@@ -258,6 +273,16 @@ class EpsilonGreedyPolicy(BuiltInPolicy):
         with np.errstate(divide="ignore"):
             weights = np.log([self.epsilon, 1.0 - self.epsilon])
         return Mixture([uniform, own.deterministic()], weights)
+
+    @property
+    @override
+    def min_probability(self) -> float:
+        return self.epsilon / n_actions(self.action_space)
+
+    @property
+    @override
+    def max_probability(self) -> float:
+        return 1.0 - self.epsilon + self.min_probability
 
     @override
     def fingerprint_parts(self) -> Iterator[Part]:

@@ -9,6 +9,7 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
+from ove_sb3._validation import as_array
 from ove_sb3.errors import InvalidInputError
 
 Observation = NDArray[Any] | Mapping[str, NDArray[Any]]
@@ -38,7 +39,7 @@ def as_batch(observations: Any, space: spaces.Space[Any] | None) -> Batch:
     Without a space, the observations are a batch.
     """
     if space is None:
-        rows = [np.asarray(entry) for entry in _entries(observations)]
+        rows = [as_array(entry, "observations") for entry in _entries(observations)]
         sizes = {len(entry) if entry.ndim else None for entry in rows}
         if len(sizes) != 1 or None in sizes:
             raise InvalidInputError(
@@ -48,7 +49,7 @@ def as_batch(observations: Any, space: spaces.Space[Any] | None) -> Batch:
         return Batch(observations, len(rows[0]), single=False)
     if isinstance(space, spaces.Dict):
         return _dict_batch(observations, space)
-    array = np.asarray(observations)
+    array = as_array(observations, "observations")
     for shape in _shapes(space):
         if array.shape == shape:
             return Batch(array[None], 1, single=True)

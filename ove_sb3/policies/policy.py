@@ -84,6 +84,16 @@ class Policy(ABC):
         return self.distribution(observations, PolicyContext(action_masks))
 
     @property
+    def min_probability(self) -> float:
+        """Lower bound on its probability of any action in any state; 0 if none is known."""
+        return 0.0
+
+    @property
+    def max_probability(self) -> float:
+        """Upper bound on its probability of any action in any state, where actions are discrete."""
+        return 1.0
+
+    @property
     def has_noise_state(self) -> bool:
         """Whether its action noise depends on earlier noise, as Ornstein-Uhlenbeck noise does."""
         return False

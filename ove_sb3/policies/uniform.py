@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -32,3 +33,14 @@ def uniform_distribution(space: spaces.Space[Any], n: int) -> ActionDistribution
         )
     log_p = np.concatenate([np.full((n, size), -np.log(float(size))) for size in sizes], axis=1)
     return MultiCategorical(log_p, sizes, space)
+
+
+def n_actions(space: spaces.Space[Any]) -> float:
+    """Number of actions in `space`; infinite for a Box."""
+    if isinstance(space, spaces.Discrete):
+        return float(space.n)
+    if isinstance(space, spaces.MultiDiscrete):
+        return float(np.prod(space.nvec, dtype=np.float64))
+    if isinstance(space, spaces.MultiBinary):
+        return float(2.0 ** np.prod(space.shape))
+    return math.inf

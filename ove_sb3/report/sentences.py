@@ -43,6 +43,17 @@ def evaluation_answer(result: EvaluationView, verdicts: Sequence[VerdictView]) -
     return Answer("Not all requirements are proven.", tuple(details), "bad")
 
 
+def tail_sentence(result: EvaluationView) -> str | None:
+    """What a guaranteed bound says about the worst episodes, in words; None if none does."""
+    for one in result.quantities.values():
+        interval = one.interval
+        meaning = one.quantity.meaning(number(interval.lower), number(interval.upper))
+        known = interval.guaranteed and interval.lower > interval.a_priori[0]
+        if meaning is not None and known:
+            return f"With {percent(interval.delta)} confidence {meaning}."
+    return None
+
+
 def _delta(result: EvaluationView) -> float:
     return result.interval_delta if result.joint_delta is None else result.joint_delta
 
@@ -53,6 +64,8 @@ def _finding(result: EvaluationView) -> Answer:
         f"{number(r.behavior)}."
         for r in result.quantities.values()
     ]
+    tail = tail_sentence(result)
+    details += [tail] if tail is not None else []
     confidence = percent(result.interval_delta)
     main = [r.interval for r in result.quantities.values()]
     if not all(interval.consistent for interval in main):

@@ -65,7 +65,7 @@ def quantity_chart(result: QuantityView) -> IntervalChart:
         )
         for interval in result.intervals
     )
-    return IntervalChart(f"{result.quantity.label} of the return", bars, result.behavior)
+    return IntervalChart(result.quantity.title, bars, result.behavior)
 
 
 @dataclass(frozen=True)

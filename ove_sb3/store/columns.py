@@ -122,9 +122,8 @@ def _native(values: NDArray[Any]) -> NDArray[Any]:
 
 def _encode(column: Column, values: NDArray[Any]) -> pa.Array:
     if not column.width:
-        return pa.array(np.zeros(len(values), np.uint8))
-    if not column.shape:
-        return pa.array(values.view(np.uint8) if values.dtype == np.bool_ else values)
+        values = np.zeros(len(values), np.uint8)
+    # Not pa.array: that imports pandas.
     buffer = pa.py_buffer(values.reshape(-1).view(np.uint8))
     return pa.Array.from_buffers(column.arrow_type, len(values), [None, buffer])
 
@@ -160,5 +159,21 @@ def _decode(values: pa.Array | pa.ChunkedArray, column: Column) -> NDArray[Any]:
         raw = np.frombuffer(values.buffers()[1], np.uint8)
         raw = raw[values.offset * width : (values.offset + n) * width]
         return np.asarray(raw.view(dtype).reshape(n, *shape))
-    numbers = np.asarray(values.to_numpy(zero_copy_only=False))
-    return np.asarray(numbers.view(np.bool_) if dtype == np.bool_ else numbers)
+    return _numbers(values, dtype)
+
+
+def _numbers(values: pa.Array, dtype: np.dtype[Any]) -> NDArray[Any]:
+    """Numbers of a plain column, no copy. Not to_numpy: that imports pandas."""
+    if values.null_count:
+        raise ValueError("a column has missing entries")
+    buffer = values.buffers()[1]
+    content = np.frombuffer(b"" if buffer is None else buffer, dtype)
+    return content[values.offset : values.offset + len(values)]
+
+
+def count_episodes(table: pa.RecordBatch | pa.Table) -> int:
+    """Number of episodes, from the column ``done``."""
+    done = table.column("done")
+    chunks = done.chunks if isinstance(done, pa.ChunkedArray) else [done]
+    kind = np.dtype(done.type.to_pandas_dtype())
+    return sum(int(np.count_nonzero(_numbers(chunk, kind))) for chunk in chunks)

@@ -51,6 +51,11 @@ class Contents:
     bytes_per_step: int
 
     @property
+    def n_episodes(self) -> int:
+        """Number of episodes."""
+        return sum(source.n_episodes for source in self.sources)
+
+    @property
     def n_shards(self) -> int:
         """Number of Parquet files."""
         return sum(source.shard is not None for source in self.sources)

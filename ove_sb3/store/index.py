@@ -297,6 +297,27 @@ def _guarded(path: Path) -> Iterator[None]:
         raise messages.from_os(path, error) from error
 
 
+@contextmanager
+def locked(path: Path) -> Iterator[sqlite3.Connection]:
+    """Connection that keeps all others from writing; nothing is changed by it."""
+    with _guarded(path), _locked(path, "full") as connection:
+        _check_format(connection, path)
+        yield connection
+
+
+def raw_rows(
+    connection: sqlite3.Connection, kind: type[Any], *, descending: bool
+) -> Iterator[tuple[Any, ...]]:
+    """Values of the rows of a table that may be damaged, as far as they can be read."""
+    order = "DESC" if descending else "ASC"
+    try:
+        yield from connection.execute(
+            f"SELECT {_NAMES[kind]} FROM {TABLES[kind]} ORDER BY id {order}"
+        )
+    except (sqlite3.Error, MemoryError, UnicodeError, OverflowError):
+        return
+
+
 def check_durability(durability: object) -> Durability:
     """Durability, checked."""
     if durability == "full":

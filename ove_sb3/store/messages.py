@@ -92,7 +92,7 @@ def from_sqlite(path: Path, error: sqlite3.Error) -> StorageError:
     elif "unable to open" in text:
         rule, remedy = "be a file that can be opened", "Check the path and the permissions"
     elif "disk I/O" in text:
-        rule, remedy = "be read and written without errors of the disk", "Check disk and quota"
+        rule, remedy = "be read and written without errors", "Free some space, or check the disk"
     else:
         return damaged(path, f"the database says: {text}")
     return StorageError(f"`{path}` must {rule}: {text}. {remedy}.", path=path)

@@ -24,7 +24,7 @@ from ove_sb3._files import sync
 from ove_sb3.errors import LogChangedError, StorageError
 
 from . import messages
-from .columns import Schema, arrow_schema
+from .columns import Schema, arrow_schema, count_episodes
 from .location import Location
 from .tables import ShardRow, damaged
 
@@ -91,7 +91,7 @@ def _write(path: Path, tables: Iterable[pa.Table], schema: Schema) -> tuple[int,
     with pq.ParquetWriter(path, arrow_schema(schema), **_PARQUET) as writer:
         for table in tables:
             n_steps += table.num_rows
-            n_episodes += int(np.count_nonzero(table.column("done").to_numpy()))
+            n_episodes += count_episodes(table)
             pending.append(table)
             pending_bytes += table.nbytes
             if pending_bytes >= _GROUP_BYTES:

@@ -14,13 +14,12 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-import numpy as np
 import pyarrow as pa
 
 from ove_sb3.errors import EmptyLogError, InvalidInputError, StorageError
 
 from . import messages, payloads
-from .columns import Schema, schema_to_json
+from .columns import Schema, count_episodes, schema_to_json
 from .directory import Header, Rows
 from .index import INDEX, Durability, Writing, create, reading, writing
 from .location import Location
@@ -66,7 +65,7 @@ class BatchWriter:
             writer = self._current(index, metadata)
             changed = writer._replace(metadata=json.dumps(metadata))
             if batch is not None and payload is not None:
-                episodes = n_episodes(batch[0])
+                episodes = count_episodes(batch[0])
                 row = BatchRow(
                     index.next_id(BatchRow),
                     writer.id,
@@ -160,6 +159,20 @@ def write_log(
         remove_shards(directory, old)
 
 
+def agree_on_plan(directory: Path, plan: Header) -> Header:
+    """Plan in the index of a collection that may have begun earlier; `plan` if there is none."""
+    directory = directory.absolute()
+    create(directory, dict.fromkeys(SPACES))
+    with writing(directory) as index:
+        info = index.info()
+        if "plan" in info:
+            return dict(info["plan"])
+        if any(row.steps for row in index.rows(WriterRow)):
+            raise _occupied(directory)
+        index.replace(index.rows(Info)[0], Info(1, json.dumps({**info, "plan": plan})))
+    return plan
+
+
 def has_episodes(directory: Path) -> bool:
     """Whether a directory holds episodes, or the remains of a log."""
     if not (directory / INDEX).exists():
@@ -186,11 +199,6 @@ def compact_directory(directory: Path) -> int:
     with writing(directory) as index:
         remove_leftovers(directory, {row.name for row in index.rows(ShardRow)})
     return len(writers)
-
-
-def n_episodes(batch: pa.RecordBatch) -> int:
-    """Number of episodes in a batch."""
-    return int(np.count_nonzero(batch.column("done").to_numpy()))
 
 
 def _compact(directory: Path, writer_id: int, name: str) -> None:

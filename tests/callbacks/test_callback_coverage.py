@@ -44,7 +44,12 @@ def run(seed: int, n: int, **options: Any) -> tuple[ove.OffPolicyVarianceCallbac
     data = simulate(UNIFORM, n, np.random.default_rng([seed, 1]))
     truth = Truth()
     callback = ove.OffPolicyVarianceCallback(
-        data, eval_freq=32, callback_after_eval=truth, verbose=0, **options
+        data,
+        eval_freq=32,
+        callback_after_eval=truth,
+        method=ove.Betting(n_shuffles=1),
+        verbose=0,
+        **options,
     )
     small_ppo(seed).learn(32 * (N_EVALUATIONS - 1), callback=callback)
     assert callback.n_evaluations == N_EVALUATIONS

@@ -50,7 +50,13 @@ def test_intervals_of_a_saturated_policy_hold(n_logs: int) -> None:
     for k in range(n_logs):
         rows = slice(k * N_EPISODES, (k + 1) * N_EPISODES)
         result = ove.evaluate(
-            data[rows], log_probs[rows], gamma=1.0, horizon=1, delta=DELTA, approximate=None
+            data[rows],
+            log_probs[rows],
+            gamma=1.0,
+            horizon=1,
+            delta=DELTA,
+            method=ove.Betting(n_shuffles=1),
+            approximate=None,
         )
         for name, value in truth.items():
             assert result[name].interval.guaranteed

@@ -134,7 +134,7 @@ def test_intervals_refuse(
     [
         ({"reward_range": (0, 1)}, r"`reward_range` must contain all logged rewards, got \(0, 1\)"),
         ({"reward_range": (-1, 1), "return_range": (0, 1)}, r"`return_range` must contain"),
-        ({"reward_range": (-1, 1), "max_ratio": 1.2}, r"`max_ratio` must be at least every logged"),
+        ({"reward_range": (-1, 1), "max_ratio": 1.2}, r"`max_ratio` must be at least every"),
         ({"reward_range": (-1, 1), "max_weight": 1.2}, r"`max_weight` must be at least every"),
     ],
 )
@@ -237,3 +237,16 @@ def test_trajectories_in_place_of_statistics_are_told_what_to_pass() -> None:
     )
     with pytest.raises(ove.InvalidInputError, match=r"got Trajectories. Pass what .*evaluate\("):
         ove.variance_interval(data, reward_range=(0, 1))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("gamma", [5e-324, 1e-200, 1e-17, 0.3, 0.5, 0.7])
+def test_the_effective_horizon_of_any_discount_factor(gamma: float) -> None:
+    stats = ove.trajectory_statistics(**{**GOOD, "gamma": gamma, "horizon": 4})
+    assert stats.effective_horizon == pytest.approx(sum(gamma**t for t in range(4)), rel=1e-15)
+
+
+def test_an_infinite_bound_states_nothing() -> None:
+    stats = ove.trajectory_statistics(**GOOD)
+    for name in ("max_ratio", "max_weight"):
+        bounded = ove.mean_interval(stats, reward_range=(-1, 1), **{name: INF})  # type: ignore[arg-type]
+        assert bounded == ove.mean_interval(stats, reward_range=(-1, 1))

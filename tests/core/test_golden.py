@@ -32,7 +32,7 @@ def statistics(problem: Problem) -> ove.TrajectoryStatistics:
 
 def method_named(name: str) -> str | ove.Method:
     if name == "betting":
-        return "betting"
+        return ove.Betting(n_shuffles=1)
     if name == "normal":
         return ove.Normal(estimator="crossfit")
     if name == "bootstrap":
@@ -98,6 +98,7 @@ def test_evaluations(name: str, candidate: str, together: str) -> None:
         gamma=problem.gamma,
         horizon=problem.horizon,
         simultaneous=together == "simultaneous",
+        method=ove.Betting(n_shuffles=1),
         **problem.limits,
     )
     expected = GOLDEN["evaluate"][name][candidate][together]

@@ -11,6 +11,7 @@ from scipy.stats import binom
 
 import ove_sb3 as ove
 from ove_sb3._validation import FloatArray
+from ove_sb3.core.quantities import cvar
 from tests.problems.risk import Outcomes, problems, truth
 
 from . import test_overlaps as concurrent
@@ -56,6 +57,7 @@ def count_misses(
                         reward_range=problem.reward_range,
                         max_weight=bound,
                         delta=delta,
+                        method=ove.Betting(n_shuffles=1),
                     )
                     assert interval.guaranteed == interval.consistent
                     missed = counts[f"{name} max_weight={bound}", delta]
@@ -143,3 +145,17 @@ def test_overlaps_do_not_loosen_the_bounds_much(quantity: str) -> None:
     )
     assert math.isfinite(widths[0])
     assert widths[0] <= 1.5 * widths[1] + 0.05
+
+
+def test_the_upper_bound_of_the_cvar_holds_however_coarse_the_cells(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    problem = PROBLEMS["many values"]
+    monkeypatch.setattr(cvar, "_edges", lambda pilot, p: np.array([-1.0, 0.15, 0.9, 2.0]))
+    value = truth(problem.distribution, "cvar:0.25")
+    missed = 0
+    for seed in range(20):
+        stats = problem.statistics(1000, np.random.default_rng(seed))
+        interval = ove.interval(stats, "cvar:0.25", reward_range=(-1, 2), side="upper")
+        missed += interval.upper < value
+    assert binom.sf(missed - 1, 20, 0.05) > 1e-4

@@ -27,10 +27,16 @@ VALUES: dict[str, Any] = {
     "versions": {"numpy": "2.0"},
     "adaptive": True,
     "reward_range": (-2.0, 7.5),
+    "components": (
+        {"weight": 0.9, "policy": "PPO", "fingerprint": "a"},
+        {"weight": 0.1, "policy": "PPO", "fingerprint": None},
+    ),
     "begun": {"7": LoggingRecord(11, 10, 2, 50, 60), "8": LoggingRecord(4, 4, cut=True)},
 }
 BY_TYPE: dict[str, Any] = {
     "bool": True,
+    "int": 7,
+    "float": 7.5,
     "str | None": "a name",
     "int | None": 7,
     "float | None": 7.5,

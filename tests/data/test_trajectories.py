@@ -203,7 +203,9 @@ def test_every_field_of_the_metadata_says_how_it_is_merged() -> None:
     assert set(_MERGE_RULES) == {f.name for f in fields(ove.Metadata)}
 
 
-@pytest.mark.parametrize("index", ["x", 1.5, None, [[0, 1], [0]], {"a": 1}, [0.5]])
+@pytest.mark.parametrize(
+    "index", ["x", 1.5, None, [[0, 1], [0]], {"a": 1}, [0.5], True, np.zeros((2, 2), int), [2**64]]
+)
 def test_what_indexing_refuses(index: Any) -> None:
     with pytest.raises(ove.InvalidInputError, match="`index` must name some of the 3 episodes"):
         some(3)[index]

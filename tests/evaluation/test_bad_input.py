@@ -85,7 +85,7 @@ def test_a_candidate_with_other_spaces(data: ove.Trajectories, make: Any, messag
         ),
         ({"reward_range": (-0.9, 3)}, "must contain that of the log"),
         ({"horizon": 0}, "`horizon` must be an integer"),
-        ({"max_ratio": 1.01}, "`max_ratio` must be at least every logged ratio"),
+        ({"max_ratio": 1.01}, "`max_ratio` must be at least every ratio"),
         ({"max_ratio": 0.5}, "`max_ratio` must lie in"),
         ({"max_weight": 1.01}, "`max_weight` must be at least every product of ratios"),
         ({"gamma": 1.5}, "`gamma` must lie in"),

@@ -182,7 +182,11 @@ def test_all_bounds_hold_together() -> None:
     missed = 0
     for trial in range(40):
         comparison = ove.compare(
-            simulate(choices(behavior), 150, seed=trial), models, gamma=GAMMA, delta=0.2
+            simulate(choices(behavior), 150, seed=trial),
+            models,
+            gamma=GAMMA,
+            delta=0.2,
+            method=ove.Betting(n_shuffles=1),
         )
         missed += not all(
             mean in comparison[name]["mean"].interval

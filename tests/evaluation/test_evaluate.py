@@ -68,6 +68,9 @@ def test_the_simulator_of_these_tests_follows_the_exact_distribution() -> None:
     assert abs(returns.var() / variance - 1) < 0.02
 
 
+ONE_ORDER = ove.Betting(n_shuffles=1)
+
+
 def misses(n_trials: int, n: int, delta: float) -> tuple[int, int]:
     """How often the joint interval misses mean or variance, and the same for one interval."""
     behavior, candidate = make_model(0, 0.4), make_model(2, 0.4)
@@ -75,9 +78,10 @@ def misses(n_trials: int, n: int, delta: float) -> tuple[int, int]:
     joint = single = 0
     for trial in range(n_trials):
         data = simulate(choices(behavior), n, seed=trial)
-        both = ove.evaluate(data, candidate, gamma=GAMMA, delta=delta, simultaneous=True)
+        options: dict[str, Any] = {"gamma": GAMMA, "delta": delta, "method": ONE_ORDER}
+        both = ove.evaluate(data, candidate, simultaneous=True, **options)
         joint += mean not in both["mean"].interval or variance not in both["variance"].interval
-        alone = ove.evaluate(data, candidate, gamma=GAMMA, delta=delta)
+        alone = ove.evaluate(data, candidate, **options)
         single += variance not in alone["variance"].interval
     return joint, single
 

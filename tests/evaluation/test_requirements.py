@@ -38,7 +38,7 @@ def decided(
         bound,
         ErrorBudget(0.05),
         n_requirements=n_requirements,
-        episodes_needed=lambda requirement, value: 1234,
+        episodes_needed=lambda requirement, value, limit: 1234,
     )
 
 

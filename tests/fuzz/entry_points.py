@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 import ove_sb3 as ove
 from tests.core import reference
+from tests.data.test_metadata import value_of
 
 N, HORIZON = 12, 3
 LENGTHS = np.array([3, 1, 2, 3, 2, 1, 3, 3, 1, 2, 3, 1])
@@ -320,20 +321,7 @@ ENTRY_POINTS = [
     EntryPoint(
         "Metadata",
         ove.Metadata,
-        {
-            "env_id": "A-v0",
-            "horizon": 5,
-            "observation_space": None,
-            "action_space": {"type": "Discrete", "n": 2, "start": 0},
-            "versions": {"numpy": "2"},
-            "seed": 3,
-            "adaptive": True,
-            "reward_range": (0, 1),
-            "unfinished": {"a": (1, 2)},
-            "behavior": None,
-            "fingerprint": None,
-            "log_ids": ("a",),
-        },
+        {entry.name: value_of(entry) for entry in fields(ove.Metadata)},
         check_metadata,
     ),
     EntryPoint("Metadata.from_dict", ove.Metadata.from_dict, {"values": METADATA}, check_metadata),

@@ -91,7 +91,7 @@ CHANGES: list[Callable[[Any], Any]] = [
     lambda array: np.asarray(array).astype(">f8"),
     lambda array: np.asarray(array).astype(np.int8),
     lambda array: np.repeat(array, 2)[::2],
-    lambda array: -np.asarray(array),
+    lambda array: np.asarray(array) * -1,
     lambda array: np.asarray(array) * 1e200,
     lambda array: np.exp(np.asarray(array, dtype=float)),
     lambda array: list(array),

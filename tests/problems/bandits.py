@@ -8,8 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import ndtr
 
+from ove_sb3.core.truncation import ActionRatios
+
 from .mdp import FloatArray
-from .problem import Log, Problem
+from .problem import Log, Problem, listed_ratios
 
 
 @dataclass(frozen=True)
@@ -23,6 +25,10 @@ class Bandit(Problem):
 
     def sample(self, n: int, rng: np.random.Generator) -> Log:
         """Draw n items and their rewards."""
+        return self.sample_known(n, rng)[0]
+
+    def sample_known(self, n: int, rng: np.random.Generator) -> tuple[Log, ActionRatios]:
+        """As `sample`, with the ratios of all items."""
         item = rng.choice(self.behavior.size, n, p=self.behavior)
         if self.deviations is None:
             rewards = (rng.random(n) < self.means[item]).astype(np.float64)
@@ -31,7 +37,9 @@ class Bandit(Problem):
             rewards = np.clip(noisy, *self.reward_range)
         with np.errstate(divide="ignore"):
             log_ratios = np.log(self.candidate[item] / self.behavior[item])
-        return log_ratios, rewards, np.ones(n, dtype=np.int64)
+        log = log_ratios, rewards, np.ones(n, dtype=np.int64)
+        tables = self.candidate[None], self.behavior[None]
+        return log, listed_ratios(*tables, np.zeros(n, dtype=np.int64), item)
 
 
 @dataclass(frozen=True)
@@ -46,7 +54,17 @@ class GaussianBandit(Problem):
         action = rng.normal(size=n)
         noisy = _peak(action) + self.noise * rng.normal(size=n)
         rewards = np.clip(noisy, *self.reward_range)
-        return self.shift * action - self.shift**2 / 2, rewards, np.ones(n, dtype=np.int64)
+        return self._log_ratio(action), rewards, np.ones(n, dtype=np.int64)
+
+    def sample_known(self, n: int, rng: np.random.Generator) -> tuple[Log, ActionRatios]:
+        """As `sample`, with the ratios of draws of the candidate."""
+        (other,) = rng.spawn(1)
+        log = self.sample(n, rng)
+        ratios = np.exp(self._log_ratio(self.shift + other.normal(size=(n, 4))))
+        return log, ActionRatios(np.exp(log[0]), ratios, np.full_like(ratios, 0.25), exact=False)
+
+    def _log_ratio(self, action: FloatArray) -> FloatArray:
+        return self.shift * action - self.shift**2 / 2
 
 
 def recommender() -> Bandit:

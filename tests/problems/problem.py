@@ -7,6 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from ove_sb3 import TrajectoryStatistics, trajectory_statistics
+from ove_sb3.core.statistics import StepScores, shard_statistics
+from ove_sb3.core.truncation import ActionRatios, truncated_columns
 
 from .mdp import FiniteMDP, FloatArray, IntArray
 
@@ -33,9 +35,30 @@ class Problem:
         """Draw n trajectories of the behavior: flat log-ratios, rewards, and lengths."""
         raise NotImplementedError
 
-    def statistics(self, n: int, rng: np.random.Generator) -> TrajectoryStatistics:
-        """Draw n trajectories and compute their statistics."""
-        return trajectory_statistics(*self.sample(n, rng), gamma=self.gamma, horizon=self.horizon)
+    def sample_known(self, n: int, rng: np.random.Generator) -> tuple[Log, ActionRatios]:
+        """As `sample`, with the ratios of all actions, or of draws of the candidate."""
+        raise NotImplementedError
+
+    def statistics(
+        self, n: int, rng: np.random.Generator, *, known: bool = False
+    ) -> TrajectoryStatistics:
+        """Draw n trajectories and compute their statistics, `known`: for a known behavior."""
+        if not known:
+            log = self.sample(n, rng)
+            return trajectory_statistics(*log, gamma=self.gamma, horizon=self.horizon)
+        (log_ratios, rewards, lengths), actions = self.sample_known(n, rng)
+        scores = StepScores(log_ratios, columns=truncated_columns(actions, lengths))
+        return shard_statistics(scores, rewards, lengths, gamma=self.gamma, horizon=self.horizon)
+
+
+def listed_ratios(
+    candidate: FloatArray, behavior: FloatArray, states: IntArray, actions: IntArray
+) -> ActionRatios:
+    """Ratios of all actions of two tables, (n_states, n_actions)."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratios = np.where(candidate > 0.0, candidate / behavior, 0.0)[states]
+    logged = ratios[np.arange(len(actions)), actions]
+    return ActionRatios(logged, ratios, candidate[states], exact=True)
 
 
 @dataclass(frozen=True)
@@ -65,7 +88,13 @@ class Tabular(Problem):
 
     def sample(self, n: int, rng: np.random.Generator) -> Log:
         """Simulate n episodes of the behavior."""
+        return self.sample_known(n, rng)[0]
+
+    def sample_known(self, n: int, rng: np.random.Generator) -> tuple[Log, ActionRatios]:
+        """As `sample`, with the ratios of all actions."""
         episodes = self.mdp.sample(self.behavior, n, rng)
         with np.errstate(divide="ignore"):
             log_ratios = np.log(self.candidate / self.behavior)[episodes.states, episodes.actions]
-        return log_ratios, episodes.rewards, episodes.lengths
+        log = log_ratios, episodes.rewards, episodes.lengths
+        tables = self.candidate, self.behavior
+        return log, listed_ratios(*tables, episodes.states, episodes.actions)

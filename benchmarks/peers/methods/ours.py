@@ -21,7 +21,7 @@ def betting(log: Log) -> Answer:
 
 
 def betting_with_bound(log: Log) -> Answer:
-    """The same with the known bound on the ratio."""
+    """Betting with the known bound on the ratio."""
     stats = statistics(log)
     interval = ove.variance_interval(stats, reward_range=log.reward_range, max_ratio=log.max_ratio)
     return Answer(ove.estimate_variance(stats), interval.lower, interval.upper)

@@ -67,7 +67,7 @@ def weighted_as_shipped(log: Log) -> Answer:
 
 
 def weighted_at_best(log: Log) -> Answer:
-    """The same intervals (BCa) from 2000 resamples, memory bounded by batches."""
+    """BCa intervals from 2000 resamples, memory bounded by batches."""
     w, G = weights_and_returns(log)
     options: dict[str, Any] = {"paired": True, "n_resamples": 2000, "batch": 100}
     result = bootstrap((w, G), self_normalized, vectorized=True, rng=0, **options)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -10,7 +11,7 @@ from ove_sb3._validation import FloatArray
 from ove_sb3.core.sample import Sample
 
 from .capital import BetTarget, Schedule, grid_around, last_rejected
-from .forms import Form
+from .forms import AnyForm, Form, truncated_forms
 from .targets import Choices, bet_against
 
 BLOCKS = 400  # revisions of the bet sizes; more are tighter and slower
@@ -29,8 +30,16 @@ def value_form(
     return Form(columns, low - reference, high - reference, sample.limits.max_weight)
 
 
+def value_forms(
+    sample: Sample, values: FloatArray, low: float, high: float, reference: float = 0.0
+) -> list[AnyForm]:
+    """The form of `value_form`, and those with truncated weights if the behavior is known."""
+    truncated = truncated_forms(sample, values - reference, low - reference, high - reference)
+    return [value_form(sample, values, low, high, reference), *truncated]
+
+
 def mean_target(
-    forms: list[Form], schedule: Schedule, level: float
+    forms: Sequence[AnyForm], schedule: Schedule, level: float
 ) -> tuple[BetTarget, float, float]:
     """Bet target whose mean is that of the forms; also its pilot estimate and its scale.
 
@@ -38,7 +47,7 @@ def mean_target(
     largest.
     """
 
-    def choices(form: Form, mean: FloatArray, _variance: FloatArray) -> Choices:
+    def choices(form: AnyForm, mean: FloatArray, _variance: FloatArray) -> Choices:
         d = np.clip(mean, form.low, form.high)[:, None]
         z = np.stack([np.zeros_like(d), -np.ones_like(d), d], axis=-1)
         return Choices(z, d - form.low, d, mean[:, None])
@@ -47,7 +56,7 @@ def mean_target(
 
 
 def mean_lower(
-    forms: list[Form],
+    forms: Sequence[AnyForm],
     schedule: Schedule,
     level: float,
     low: float,

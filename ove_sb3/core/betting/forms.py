@@ -5,6 +5,10 @@ measured from a reference return m0:
 
 - full trajectory: w (G - m0)^2, w (G - m0), w;
 - coupled or per decision: CDIS and PDIS of rewards less m0/c, and their weights B/c^2 or A/c.
+
+A truncated form (see `truncation`) has the truncated weight w' in place of w and a fourth column,
+its charge k. What is bet against is charged with its largest value, ``z + bound k``, and the
+weight with a mean of 1 is w' + k.
 """
 
 from __future__ import annotations
@@ -15,8 +19,11 @@ import numpy as np
 
 from ove_sb3._validation import FloatArray
 from ove_sb3.core.sample import Sample
+from ove_sb3.core.truncation import CAPS, column_names
 
 from .capital import Schedule
+
+_FEWEST_PER_CAP = 4  # trajectories per unit of a cap: with fewer its bound says nothing
 
 
 @dataclass(frozen=True)
@@ -27,6 +34,32 @@ class Form:
     low: float
     high: float
     max_weight: float
+
+
+@dataclass(frozen=True)
+class TruncatedForm:
+    """Full-trajectory importance sampling with truncated weights of a known behavior.
+
+    Its columns (4, n) are computed when they are asked for: there is a form for every cap, and few
+    of them are bet on. `values` are in the order in which they are bet on, relative to the
+    reference, like their limits.
+    """
+
+    sample: Sample
+    values: FloatArray
+    low: float
+    high: float
+    max_weight: float
+
+    @property
+    def columns(self) -> FloatArray:
+        """Columns w' v^2, w' v, w' and k of the values v, (4, n)."""
+        stats, order, v = self.sample.stats, self.sample.order, self.values
+        w, k = (stats[name][order] for name in column_names(self.max_weight))
+        return np.stack([w * v * v, w * v, w, k])
+
+
+AnyForm = Form | TruncatedForm
 
 
 def reference_return(sample: Sample, schedule: Schedule) -> float:
@@ -48,10 +81,30 @@ def whole_form(sample: Sample, reference: float) -> Form:
     return Form(columns, low - reference, high - reference, sample.limits.max_weight)
 
 
-def coupled_forms(sample: Sample, reference: float) -> list[Form]:
-    """Forms of E[(G - m)^2]: full trajectory, and coupled decision where it differs."""
+def truncated_forms(
+    sample: Sample, values: FloatArray, low: float, high: float
+) -> list[TruncatedForm]:
+    """Forms of the mean of `values` in [low, high], (n,), with truncated weights.
+
+    For caps that could be of use; none if the behavior is not known.
+    """
+    stats = sample.stats
+    if column_names(CAPS[0])[0] not in stats.columns:
+        return []
+    most = min(sample.limits.max_weight, max(CAPS[0], len(stats) / _FEWEST_PER_CAP))
+    return [TruncatedForm(sample, values, low, high, cap) for cap in CAPS if cap <= most]
+
+
+def _truncated_returns(sample: Sample, reference: float, sign: float) -> list[TruncatedForm]:
+    values = sign * (sample.stats.returns[sample.order] - reference)
+    low, high = sorted(sign * (end - reference) for end in sample.limits.return_range)
+    return truncated_forms(sample, values, low, high)
+
+
+def coupled_forms(sample: Sample, reference: float) -> list[AnyForm]:
+    """Forms of E[(G - m)^2]: full trajectory, coupled decision where it differs, truncated."""
     stats, limits, order = sample.stats, sample.limits, sample.order
-    forms = [whole_form(sample, reference)]
+    forms: list[AnyForm] = [whole_form(sample, reference)]
     if limits.scaled_reward_range is not None and stats.horizon != 1:
         low, high = limits.scaled_reward_range
         c = stats.effective_horizon
@@ -59,11 +112,11 @@ def coupled_forms(sample: Sample, reference: float) -> list[Form]:
         X, E, B = stats.cdis[order], stats.cdis_cross[order], stats.cdis_ones[order]
         columns = np.stack([X - 2 * r0 * E + r0**2 * B, (E - r0 * B) / c, B / c**2])
         forms.append(Form(columns, low - reference, high - reference, limits.max_cdis_weight))
-    return forms
+    return [*forms, *_truncated_returns(sample, reference, 1.0)]
 
 
-def per_decision_forms(sample: Sample, reference: float, sign: float) -> list[Form]:
-    """Forms of E[sign G]: full trajectory, and per decision where it differs."""
+def per_decision_forms(sample: Sample, reference: float, sign: float) -> list[AnyForm]:
+    """Forms of E[sign G]: full trajectory, per decision where it differs, truncated."""
     stats, limits, order = sample.stats, sample.limits, sample.order
     whole = whole_form(sample, reference)
     forms = [whole]
@@ -74,7 +127,8 @@ def per_decision_forms(sample: Sample, reference: float, sign: float) -> list[Fo
         weight = stats.pdis_ones[order] / c
         columns = np.stack([whole.columns[0], first, weight])
         forms.append(Form(columns, low - reference, high - reference, limits.max_pdis_weight))
-    return [_mirrored(form) for form in forms] if sign < 0 else forms
+    signed = [_mirrored(form) for form in forms] if sign < 0 else forms
+    return [*signed, *_truncated_returns(sample, reference, sign)]
 
 
 def _mirrored(form: Form) -> Form:

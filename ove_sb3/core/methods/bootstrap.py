@@ -17,6 +17,7 @@ from ove_sb3.core.statistics import TrajectoryStatistics
 from ._resample import resampled_sums
 from .base import Method, Tails
 
+_MOST_RESAMPLED = 1 << 12  # values; more are averaged in groups first
 VARIANTS = ("basic", "percentile", "bca", "studentized")
 
 
@@ -29,6 +30,7 @@ class Bootstrap(Method):
     variant : {"basic", "percentile", "bca", "studentized"}
         ``"basic"`` is the paper's.
     n_resamples : int
+        Of the trajectories, or of averages over groups of them where there are more than 4,096.
     estimator : str or None
         Name of the estimator whose distribution is approximated; None: the quantity's default.
     """
@@ -77,12 +79,13 @@ def bootstrap_bounds(
     rng: np.random.Generator,
 ) -> tuple[float, float]:
     """Bootstrap interval with the given tail probabilities; a tail of 0 leaves its side open."""
-    tables = [np.stack([statistic.p[g], statistic.q[g]], axis=1) for g in statistic.groups]
+    resampled = _grouped(statistic)
+    tables = [np.stack([resampled.p[g], resampled.q[g]], axis=1) for g in resampled.groups]
     sums = [resampled_sums(np.ascontiguousarray(t), n_resamples, rng) for t in tables]
     values, errors = values_and_errors(sums, [len(table) for table in tables])
     value = statistic.value
     bounds: tuple[float, float]
-    deviations = values - statistic.plug_in
+    deviations = values - resampled.plug_in
     tails = {"lower": lower_tail, "upper": 1.0 - upper_tail}
     if variant == "percentile":
         bounds = (
@@ -107,6 +110,24 @@ def bootstrap_bounds(
         float(bounds[0]) if lower_tail > 0.0 else -math.inf,
         float(bounds[1]) if upper_tail > 0.0 else math.inf,
     )
+
+
+def _grouped(statistic: SmoothStatistic) -> SmoothStatistic:
+    """The statistic of averages over groups of trajectories, where there are very many.
+
+    Averages have the same mean, variance and skewness whether they are of trajectories or of groups
+    of them, and these are all that a bootstrap of so many can resolve.
+    """
+    n_halves = len(statistic.groups)
+    size = (statistic.p.size - 1) // (n_halves * _MOST_RESAMPLED) + 1
+    if size == 1:
+        return statistic
+    parts = []
+    for values in (statistic.p, statistic.q):
+        halves = [values[group] for group in statistic.groups]
+        count = min(half.size for half in halves) // size
+        parts.append(np.concatenate([h[: count * size].reshape(-1, size).mean(1) for h in halves]))
+    return SmoothStatistic(parts[0], parts[1], statistic.split)
 
 
 def _bca(

@@ -6,6 +6,7 @@ from .base import (
     as_quantity,
     quantity_names,
     register_quantity,
+    short_number,
 )
 from .cvar import CVaR
 from .mean import Mean
@@ -14,10 +15,15 @@ from .quantile import Quantile
 from .standard_deviation import StandardDeviation
 from .variance import Variance
 
-DEFAULT_QUANTITIES: tuple[Quantity, ...] = (Mean(), Variance(), StandardDeviation())
+MOMENTS: tuple[Quantity, ...] = (Mean(), Variance(), StandardDeviation())
+"""Default where all intervals must hold together, which every further quantity widens."""
+
+DEFAULT_QUANTITIES: tuple[Quantity, ...] = MOMENTS
+"""Default of `evaluate`, where each interval holds by itself."""
 
 __all__ = [
     "DEFAULT_QUANTITIES",
+    "MOMENTS",
     "CVaR",
     "Mean",
     "ProbabilityBelow",
@@ -29,4 +35,5 @@ __all__ = [
     "as_quantity",
     "quantity_names",
     "register_quantity",
+    "short_number",
 ]

@@ -56,6 +56,10 @@ class Quantity(ABC):
         """Display name in full."""
         return f"{self.label} of the return"
 
+    def meaning(self, lower: str, upper: str) -> str | None:
+        """What the bounds say about episodes, as the end of a sentence; None if nothing plain."""
+        return None
+
     @property
     def parameter(self) -> float | None:
         """Number that makes it one of its kind, such as the p of a quantile."""
@@ -171,6 +175,11 @@ def number_argument(
         return quantity(number)
 
     return make
+
+
+def percentage(share: float) -> str:
+    """A share in percent, without digits that are rounding."""
+    return f"{short_number(round(100 * share, 10))}%"
 
 
 def short_number(value: float) -> str:

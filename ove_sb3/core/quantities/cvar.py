@@ -18,13 +18,14 @@ import numpy as np
 
 from ove_sb3._validation import FloatArray, check_real
 from ove_sb3.core.assumptions import Limits
-from ove_sb3.core.betting.averages import BLOCKS, mean_lower, value_form
+from ove_sb3.core.betting.averages import BLOCKS, mean_lower, value_form, value_forms
 from ove_sb3.core.betting.capital import Schedule
+from ove_sb3.core.betting.forms import AnyForm
 from ove_sb3.core.estimators.weighted_distribution import WeightedDistribution
 from ove_sb3.core.pilot import PilotDistribution
 from ove_sb3.core.sample import Sample
 
-from .base import Quantity, number_argument, register_quantity, short_number
+from .base import Quantity, number_argument, percentage, register_quantity, short_number
 
 _SHARES = np.array([0.25, 0.5, 1.0])  # of p: levels of the m of the lower bound
 _ERRORS = np.array([-1.0, 1.0])  # of the pilot, further levels
@@ -55,7 +56,11 @@ class CVaR(Quantity):
     @property
     def label(self) -> str:
         """Display name."""
-        return f"CVaR {short_number(100 * self.p)}%"
+        return f"CVaR {percentage(self.p)}"
+
+    def meaning(self, lower: str, upper: str) -> str | None:
+        """What the lower bound says about episodes."""
+        return f"the worst {percentage(self.p)} of episodes return at least {lower} on average"
 
     @property
     def parameter(self) -> float:
@@ -92,11 +97,11 @@ def cvar_lower(sample: Sample, p: float, level: float) -> float:
     error = pilot.standard_error(p) * math.sqrt(pilot.n / pilot.size)
     levels = np.clip(np.concatenate([_SHARES * p, p + _ERRORS * error]), 0.0, 1.0)
     reference = pilot.quantile(p)
-    forms = []
+    forms: list[AnyForm] = []
     for m in np.unique(pilot.quantiles(levels)):
         values = m - np.maximum(m - G, 0.0) / p
         lowest = m - max(m - pilot.low, 0.0) / p
-        forms.append(value_form(sample, values, lowest, m, reference))
+        forms += value_forms(sample, values, lowest, m, reference)
     low, high = pilot.low - reference, pilot.high - reference
     return reference + mean_lower(forms, schedule, level, low, high)
 

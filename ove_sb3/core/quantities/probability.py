@@ -9,7 +9,7 @@ import numpy as np
 
 from ove_sb3._validation import FloatArray, check_real
 from ove_sb3.core.assumptions import Limits
-from ove_sb3.core.betting.averages import BLOCKS, mean_lower, value_form
+from ove_sb3.core.betting.averages import BLOCKS, mean_lower, value_forms
 from ove_sb3.core.estimators.weighted_distribution import at_most
 from ove_sb3.core.sample import Sample
 
@@ -72,8 +72,8 @@ class ProbabilityBelow(Quantity):
         """Lower bound on the mean of the indicator, or of its negative, with values from `low`."""
         schedule = sample.schedule(BLOCKS)
         below = at_most(sample.stats.returns[sample.order], self.x).astype(np.float64)
-        form = value_form(sample, -below if low < 0.0 else below, low, low + 1.0)
-        return mean_lower([form], schedule, level, low, low + 1.0)
+        forms = value_forms(sample, -below if low < 0.0 else below, low, low + 1.0)
+        return mean_lower(forms, schedule, level, low, low + 1.0)
 
 
 register_quantity("p_below", number_argument("p_below", ProbabilityBelow))

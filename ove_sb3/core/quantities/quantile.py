@@ -17,6 +17,7 @@ from ove_sb3.core.sample import Sample
 from .base import (
     Quantity,
     number_argument,
+    percentage,
     register_quantity,
     short_number,
     without_argument,
@@ -46,7 +47,13 @@ class Quantile(Quantity):
     @property
     def label(self) -> str:
         """Display name."""
-        return "median" if self.p == 0.5 else f"{short_number(100 * self.p)}% quantile"
+        return "median" if self.p == 0.5 else f"{percentage(self.p)} quantile"
+
+    def meaning(self, lower: str, upper: str) -> str | None:
+        """What the bound on the side of the tail says about episodes."""
+        if self.p <= 0.5:
+            return f"at least {percentage(1 - self.p)} of episodes return at least {lower}"
+        return f"at least {percentage(self.p)} of episodes return at most {upper}"
 
     @property
     def parameter(self) -> float:
@@ -89,7 +96,7 @@ def threshold_lower(sample: Sample, mass: float, level: float, *, sign: float = 
     p = 1.0 - mass
     unit = pilot.standard_error(p)
     thresholds = pilot.thresholds(grid_around(p, unit, 0.0, 1.0, step=_STEP))
-    slack = rounding(G)
+    slack = rounding(np.array([low, high]))
     ranks = np.searchsorted(thresholds - slack, G, side="right")
     w = sample.stats.weights[sample.order]
     thresholds, ranks = _distinct(thresholds, ranks, w)

@@ -22,7 +22,7 @@ from ove_sb3.core.betting.capital import (
     grid_around,
     last_rejected,
 )
-from ove_sb3.core.betting.forms import Form, coupled_forms, reference_return, whole_form
+from ove_sb3.core.betting.forms import AnyForm, Form, coupled_forms, reference_return, whole_form
 from ove_sb3.core.betting.targets import Choices, Past, bet_against, recent
 from ove_sb3.core.concentration.inequalities import Inequality
 from ove_sb3.core.concentration.moments import paper_variance_lower, paper_variance_upper
@@ -80,7 +80,7 @@ def variance_upper(sample: Sample, level: float) -> float:
     reference = reference_return(sample, schedule)
     forms = coupled_forms(sample, reference)
 
-    def choices(form: Form, mean: FloatArray, variance: FloatArray) -> Choices:
+    def choices(form: AnyForm, mean: FloatArray, variance: FloatArray) -> Choices:
         middle = (form.low + form.high) / 2
         d = mean[:, None] + _CENTERS * (middle - mean[:, None])
         bound = np.maximum((form.high - d) ** 2, (form.low - d) ** 2)

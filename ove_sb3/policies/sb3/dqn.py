@@ -17,6 +17,7 @@ from ove_sb3.policies.fingerprint import Part, value_parts
 from ove_sb3.policies.observations import Observation
 from ove_sb3.policies.policy import NO_CONTEXT, PolicyContext
 from ove_sb3.policies.registry import register_adapter
+from ove_sb3.policies.uniform import n_actions
 
 from . import acting
 from .adapter import NetworkAdapter
@@ -52,6 +53,16 @@ class GreedyAdapter(NetworkAdapter):
     def epsilon(self) -> float:
         """Current probability of a uniform choice."""
         return 0.0 if self.model is None else float(self.model.exploration_rate)
+
+    @property
+    @override
+    def min_probability(self) -> float:
+        return self.epsilon / n_actions(self.action_space)
+
+    @property
+    @override
+    def max_probability(self) -> float:
+        return 1.0 - self.epsilon + self.min_probability
 
     @override
     def distribution(

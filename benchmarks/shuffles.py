@@ -1,0 +1,106 @@
+"""How much bounds by betting depend on the seed, and what it costs that they depend on it less."""
+
+from __future__ import annotations
+
+import argparse
+import time
+
+import numpy as np
+
+import ove_sb3 as ove
+from tests.problems.bandits import recommender
+from tests.problems.chain import chain
+from tests.problems.gridworld import gridworld
+from tests.problems.problem import Problem
+
+from .tables import print_table
+
+N, LOGS, SEEDS = 1000, 5, 12
+PROBLEMS: tuple[tuple[Problem, float | None], ...] = (
+    (recommender(), None),
+    (recommender(), 2.0),
+    (gridworld(6), None),
+    (gridworld(6), 2.0),
+    (chain(8), 2.0),
+)
+
+
+def main(logs: int = LOGS, seeds: int = SEEDS) -> None:
+    rows = []
+    for problem, max_ratio in PROBLEMS:
+        for quantity, truth in (("mean", problem.mean), ("variance", problem.variance)):
+            one, ten = (
+                _bounds(problem, max_ratio, quantity, n_shuffles, logs, seeds)
+                for n_shuffles in (1, 10)
+            )
+            # Standard deviation over seeds, relative to the distance from the truth: lower, upper.
+            excess = np.abs(one - truth).mean(axis=(0, 1))
+            spread_one, spread_ten = (
+                bounds.std(axis=1).mean(axis=0) / excess for bounds in (one, ten)
+            )
+            width = (ten[..., 1] - ten[..., 0]).mean() / (one[..., 1] - one[..., 0]).mean()
+            ratio = "unknown" if max_ratio is None else f"at most {max_ratio:g}"
+            rows.append(
+                [
+                    problem.name,
+                    ratio,
+                    quantity,
+                    *(f"{low:.0%}, {high:.0%}" for low, high in (spread_one, spread_ten)),
+                    f"{width - 1:+.0%}",
+                ]
+            )
+    header = ["problem", "ratios", "quantity", "1 shuffle", "10 shuffles", "width"]
+    print_table(
+        f"Standard deviation over seeds of the bounds (lower, upper), in % of their distance from "
+        f"the truth, n = {N}, mean of {logs} logs",
+        header,
+        rows,
+    )
+    _time()
+
+
+def _bounds(
+    problem: Problem,
+    max_ratio: float | None,
+    quantity: str,
+    n_shuffles: int,
+    logs: int,
+    seeds: int,
+) -> np.ndarray:
+    """Lower and upper bounds, (logs, seeds, 2)."""
+    method = ove.Betting(n_shuffles=n_shuffles)
+    bounds = np.empty((logs, seeds, 2))
+    for log in range(logs):
+        stats = problem.statistics(N, np.random.default_rng([log, N]))
+        for seed in range(seeds):
+            interval = ove.interval(
+                stats,
+                quantity,
+                reward_range=problem.reward_range,
+                max_ratio=max_ratio,
+                method=method,
+                rng=seed,
+            )
+            bounds[log, seed] = interval.lower, interval.upper
+    return bounds
+
+
+def _time(n: int = 100_000) -> None:
+    problem = chain(8)
+    stats = problem.statistics(n, np.random.default_rng(0))
+    rows = []
+    for n_shuffles in (1, 10):
+        method = ove.Betting(n_shuffles=n_shuffles)
+        start = time.perf_counter()
+        for quantity in ("mean", "variance"):
+            ove.interval(stats, quantity, reward_range=problem.reward_range, method=method)
+        rows.append([n_shuffles, f"{time.perf_counter() - start:.2f} s"])
+    print_table(f"Mean and variance, both bounds, n = {n}", ["shuffles", "time"], rows)
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--logs", type=int, default=LOGS)
+    parser.add_argument("--seeds", type=int, default=SEEDS)
+    arguments = parser.parse_args()
+    main(arguments.logs, arguments.seeds)

@@ -1,0 +1,110 @@
+"""The behavior's own return, from the same log: a candidate all of whose ratios are 1."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+import numpy as np
+
+from ove_sb3.core.inference import compute_interval
+from ove_sb3.core.interval import Interval
+from ove_sb3.core.quantities import Quantity
+from ove_sb3.core.statistics import TrajectoryStatistics
+from ove_sb3.errors import InvalidInputError
+
+from .plan import Plan
+
+BEHAVIOR = "behavior"
+
+
+@dataclass(frozen=True, eq=False)
+class Behavior:
+    """Bounds on the behavior's return.
+
+    Attributes
+    ----------
+    logged : TrajectoryStatistics
+        Statistics of any candidate from the log.
+    plan : Plan
+    """
+
+    logged: TrajectoryStatistics = field(repr=False)
+    plan: Plan = field(repr=False)
+
+    @property
+    def is_one_policy(self) -> bool:
+        """Whether all episodes were logged by the same policy, which did not learn meanwhile."""
+        return not self.plan.assumptions.evidence.adaptive and not self.plan.n_components
+
+    @cached_property
+    def stats(self) -> TrajectoryStatistics:
+        """Statistics with all ratios 1, in closed form."""
+        stats = self.logged
+        G, c = stats.returns, stats.effective_horizon
+        known = np.isfinite(c)
+        columns = {
+            "weights": np.ones_like(G),
+            "returns": G,
+            "pdis": G,
+            "cdis": G**2,
+            "pdis_ones": np.full_like(G, c if known else np.nan),
+            "cdis_ones": np.full_like(G, c**2 if known else np.nan),
+            "cdis_cross": G * c if known else np.full_like(G, np.nan),
+        }
+        own = replace(
+            stats,
+            columns=columns,
+            max_log_ratio=0.0,
+            max_log_weight=0.0,
+            n_zero_ratios=0,
+            step_sums=None,
+            end_sums=None,
+            steps=None,
+        )
+        own.__dict__["n_repeated"] = stats.n_repeated  # a property of the episodes, not of weights
+        return own
+
+    def interval(self, quantity: Quantity, delta: float, side: str = "both") -> Interval:
+        """Interval of a quantity of the behavior's return.
+
+        Whether the candidate depends on the log does not matter to it.
+        """
+        evidence = replace(
+            self.plan.assumptions.evidence,
+            candidate_depends_on_log=False,
+            candidate_selected_on_log=False,
+        )
+        assumptions = replace(
+            self.plan.at(delta),
+            evidence=evidence,
+            max_ratio=1.0,
+            max_ratio_reason=None,
+            max_weight=1.0,
+        )
+        return compute_interval(
+            self.stats, quantity, self.plan.method, assumptions, side=side, rng=self.plan.seed
+        )
+
+    def check_comparable(self, reference: str) -> None:
+        """Refuse a comparison with what is not one fixed policy."""
+        if reference != BEHAVIOR:
+            raise InvalidInputError(
+                f"a requirement must compare with a number or the behavior, got {reference!r}: "
+                "the log does not hold the action probabilities of the components of a mixture. "
+                "Evaluate the component as a candidate, with ove_sb3.compare, and compare the "
+                "intervals."
+            )
+        if self.plan.n_components:
+            raise InvalidInputError(
+                'a requirement must not compare with "behavior" where one of '
+                f"{self.plan.n_components} policies was drawn for every episode: the variance of "
+                "such a mixture contains the difference between the policies. Evaluate one of them "
+                "as a candidate, with ove_sb3.compare, and compare the intervals."
+            )
+        if not self.is_one_policy:
+            raise InvalidInputError(
+                'a requirement must not compare with "behavior" where the behavior changed while '
+                "the log was written: it is not one policy with one distribution of returns. Log "
+                "with a fixed policy, or compare with a number."
+            )

@@ -1,0 +1,201 @@
+"""Suggestions: what would narrow an interval, each computed as if it were so."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from ove_sb3.core.assumptions import Assumptions
+from ove_sb3.core.inference import compute_interval
+from ove_sb3.core.interval import Interval
+from ove_sb3.core.quantities import Quantity
+from ove_sb3.core.statistics import TrajectoryStatistics, trajectory_statistics
+from ove_sb3.errors import OveError
+
+from .plan import Plan
+
+CANARY_SHARE = 0.1
+_TIMES = 4  # as many episodes
+_WORTHWHILE = 0.9  # of the width, at most
+_FEWEST, _MOST = 40, 200_000  # episodes for which intervals are computed again
+
+
+@dataclass(frozen=True)
+class Suggestion:
+    """Something that would narrow an interval.
+
+    Attributes
+    ----------
+    action : str
+        What to state or do.
+    condition : str
+        When it may be stated, or what it takes.
+    quantity : str
+        Display name of the quantity.
+    lower, upper : float
+        About the interval it would give.
+    new_episodes : bool
+        Whether it takes new episodes.
+    """
+
+    action: str
+    condition: str
+    quantity: str
+    lower: float
+    upper: float
+    new_episodes: bool = False
+
+    @property
+    def width(self) -> float:
+        """Width of the interval it would give."""
+        return self.upper - self.lower
+
+    def __str__(self) -> str:
+        ends = f"[{self.lower:.3g}, {self.upper:.3g}]"
+        return f"{self.action}: {self.quantity} about in {ends}. {self.condition}"
+
+
+def suggestions(
+    stats: TrajectoryStatistics, plan: Plan, quantity: Quantity, whole: Interval
+) -> tuple[Suggestion, ...]:
+    """What would narrow the interval `whole` of a quantity, narrowest first.
+
+    This is auxiliary: whatever fails is left out.
+    """
+    if not (_FEWEST <= len(stats) <= _MOST and whole.consistent and whole.width > 0.0):
+        return ()
+    if not plan.method.proven or stats.logging is not None:
+        return ()
+    found = []
+    for make in (_tighter_range, _weight_bound, _canary, _more_episodes):
+        try:
+            suggestion = make(stats, plan, quantity, whole)
+        except (OveError, ArithmeticError, ValueError):
+            continue
+        if suggestion is not None and suggestion.width <= _WORTHWHILE * whole.width:
+            found.append(suggestion)
+    return tuple(sorted(found, key=lambda suggestion: suggestion.width))
+
+
+def _again(
+    stats: TrajectoryStatistics, plan: Plan, quantity: Quantity, assumptions: Assumptions
+) -> tuple[float, float]:
+    """The interval under other assumptions."""
+    found = compute_interval(stats, quantity, plan.method, assumptions, rng=plan.seed)
+    if not found.consistent:
+        raise ValueError("the bounds contradict each other")
+    return found.lower, found.upper
+
+
+def _tighter_range(
+    stats: TrajectoryStatistics, plan: Plan, quantity: Quantity, whole: Interval
+) -> Suggestion | None:
+    """The range of the logged returns."""
+    del whole
+    low, high = float(stats.returns.min()), float(stats.returns.max())
+    stated = plan.at(plan.interval_delta).limits(stats).return_range
+    if not high - low < stated[1] - stated[0]:
+        return None
+    assumptions = replace(plan.at(plan.interval_delta), return_range=(low, high))
+    return Suggestion(
+        f"With return_range=({low:.4g}, {high:.4g}), the range of the logged returns",
+        "State it only if no episode of the candidate can return anything outside.",
+        quantity.label,
+        *_again(stats, plan, quantity, assumptions),
+    )
+
+
+def _weight_bound(
+    stats: TrajectoryStatistics, plan: Plan, quantity: Quantity, whole: Interval
+) -> Suggestion | None:
+    """The largest logged weight as a bound, where none is known."""
+    del whole
+    stated = plan.assumptions
+    if stated.max_ratio is not None or stated.max_weight is not None:
+        return None
+    largest = max(math.exp(stats.max_log_weight) * (1 + 1e-9), 1.0)
+    assumptions = replace(plan.at(plan.interval_delta), max_weight=largest)
+    return Suggestion(
+        f"With max_weight={largest:.3g}, the largest logged weight",
+        "State a bound only if it follows from how the behavior was built; pass behavior=... to "
+        "have bounds found.",
+        quantity.label,
+        *_again(stats, plan, quantity, assumptions),
+    )
+
+
+def _canary(
+    stats: TrajectoryStatistics, plan: Plan, quantity: Quantity, whole: Interval
+) -> Suggestion | None:
+    """As many episodes of a mixture that follows the candidate for a share of the episodes.
+
+    Drawn again from the log: the mixture has (1 - alpha) + alpha w times its probability, and the
+    weight becomes w / ((1 - alpha) + alpha w), at most 1/alpha.
+    """
+    del whole
+    alpha, n = CANARY_SHARE, len(stats)
+    known = plan.assumptions.max_weight
+    if known is not None and known <= 1.0 / alpha:
+        return None
+    density = (1.0 - alpha) + alpha * stats.weights
+    rng = np.random.default_rng(plan.seed)
+    drawn = rng.choice(n, n, p=density / density.sum())
+    with np.errstate(divide="ignore"):
+        log_weights = np.log(stats.weights / density)[drawn]
+    again = trajectory_statistics(
+        log_weights, stats.returns[drawn], np.ones(n, dtype=np.int64), gamma=1.0, horizon=1
+    )
+    limits = plan.at(plan.interval_delta).limits(stats)
+    assumptions = Assumptions(
+        gamma=1.0,
+        horizon=1,
+        return_range=limits.return_range,
+        max_weight=1.0 / alpha,
+        delta=plan.interval_delta,
+    )
+    return Suggestion(
+        f"From {n} new episodes of MixturePolicy([behavior, candidate], "
+        f'[{1 - alpha:g}, {alpha:g}], per="episode")',
+        f"The candidate then acts in {alpha:.0%} of them.",
+        quantity.label,
+        *_again(again, plan, quantity, assumptions),
+        new_episodes=True,
+    )
+
+
+def _more_episodes(
+    stats: TrajectoryStatistics, plan: Plan, quantity: Quantity, whole: Interval
+) -> Suggestion | None:
+    """Four times the episodes, by the widths from halves; None where halves are as narrow."""
+    n = len(stats)
+    in_order = plan.assumptions.evidence.adaptive
+    order = np.arange(n) if in_order else np.random.default_rng(plan.seed).permutation(n)
+    assumptions = plan.at(plan.interval_delta)
+    halves = [
+        _again(stats.select(np.sort(half)), plan, quantity, assumptions)
+        for half in np.array_split(order, 2)
+    ]
+    value = plan.estimate(stats, quantity)
+    value = min(max(value, whole.lower), whole.upper)
+    shrink = [
+        min(_one_side(whole_end, [half[k] for half in halves], value) ** 2, 1.0)
+        for k, whole_end in enumerate((whole.lower, whole.upper))
+    ]
+    if not math.isfinite(value) or min(shrink) >= 1.0:
+        return None
+    return Suggestion(
+        f"From {_TIMES * n} episodes in all, {_TIMES} times as many",
+        "If they are logged like these; about, from the widths of halves of the log.",
+        quantity.label,
+        value + (whole.lower - value) * shrink[0],
+        value + (whole.upper - value) * shrink[1],
+        new_episodes=True,
+    )
+
+
+def _one_side(whole: float, halves: list[float], value: float) -> float:
+    """Factor by which twice the episodes shrink the distance of a bound from the estimate."""
+    before = sum(abs(end - value) for end in halves) / len(halves)
+    return max(abs(whole - value) / before, 0.5) if before > 0.0 else 1.0

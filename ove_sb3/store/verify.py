@@ -1,0 +1,212 @@
+"""Reading everything in a log to find damage, and saving the rest."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sqlite3
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ove_sb3._files import sync
+from ove_sb3.errors import LogChangedError, StorageError
+
+from . import payloads
+from .columns import Schema, to_arrays
+from .directory import Rows
+from .index import INDEX, Reading, Writing, fill, locked, raw_rows, reading
+from .location import Location
+from .reader import parse_schema
+from .shards import check_shard, read_shard
+from .tables import BatchRow, Info, R, SchemaRow, ShardRow, WriterRow, check_row
+
+_ALL = 1 << 16
+Piece = ShardRow | BatchRow
+
+
+@dataclass
+class Verification:
+    """What was found by reading everything.
+
+    Attributes
+    ----------
+    problems : list of str
+        Each damaged row or shard; empty if the log is intact.
+    n_episodes : int
+        Episodes that can be read.
+    lost_episodes : int
+        Episodes that cannot.
+    damaged_shards : list of Path
+    """
+
+    problems: list[str] = field(default_factory=list)
+    n_episodes: int = 0
+    lost_episodes: int = 0
+    damaged_shards: list[Path] = field(default_factory=list)
+
+
+@dataclass
+class _Intact:
+    """Rows that can be read."""
+
+    info: dict[str, Any]
+    schemas: dict[int, SchemaRow]
+    writers: list[WriterRow]
+    pieces: dict[int, list[Piece]]
+
+
+def verify(directory: Path) -> Verification:
+    """Read everything in the log and report each damaged row or shard."""
+    with reading(directory) as view:
+        return _scan(view, directory)[0]
+
+
+def repair(directory: Path) -> Verification:
+    """Drop what `verify` names, and nothing else; return what was found.
+
+    A new index takes the place of the old one, which is kept as ``damaged-log.sqlite``; shards that
+    are damaged are renamed to ``damaged-part-*``.
+    """
+    directory = directory.absolute()
+    path = directory / INDEX
+    with locked(path) as connection:
+        view = Reading(connection, path)
+        found, intact = _scan(view, directory)
+        if not found.problems:
+            return found
+        temporary = directory / f".{INDEX}.{uuid.uuid4().hex[:8]}"
+        try:
+            _rebuild(temporary, view, intact, found)
+            sync(temporary)
+            shutil.copyfile(path, directory / f"damaged-{INDEX}")
+            os.replace(temporary, path)  # nobody writes: this process holds the lock of the old one
+            sync(directory)
+        finally:
+            temporary.unlink(missing_ok=True)
+    for shard in found.damaged_shards:
+        if shard.exists():
+            os.replace(shard, shard.with_name(f"damaged-{shard.name}"))
+    return found
+
+
+def _scan(view: Reading, directory: Path) -> tuple[Verification, _Intact]:
+    found = Verification()
+    if not _state_fits(view):
+        found.problems.append(f"{view.path}: the rows are not those that were written")
+    infos = _salvage(view, Info, found)
+    schemas = {row.id: row for row in _salvage(view, SchemaRow, found)}
+    writers = _salvage(view, WriterRow, found)
+    pieces: dict[int, list[Piece]] = {writer.id: [] for writer in writers}
+    rows: list[Piece] = [*_salvage(view, ShardRow, found), *_salvage(view, BatchRow, found)]
+    for row in rows:
+        problem = _problem(view, directory, row, schemas)
+        if problem is None and row.writer in pieces:
+            pieces[row.writer].append(row)
+            found.n_episodes += row.episodes
+            continue
+        found.problems.append(
+            problem or f"{view.path}: {row.episodes} episodes belong to a writer that is lost"
+        )
+        if row.writer not in pieces:
+            found.lost_episodes += row.episodes
+        if isinstance(row, ShardRow) and problem is not None:
+            found.damaged_shards.append(directory / row.name)
+    written = sum(writer.episodes for writer in writers)
+    found.lost_episodes += max(written - found.n_episodes, 0)
+    info = json.loads(infos[0].value) if infos else {}
+    return found, _Intact(info, schemas, writers, pieces)
+
+
+def _state_fits(view: Reading) -> bool:
+    try:
+        Rows.read(view)
+    except (StorageError, sqlite3.Error, ValueError, MemoryError):
+        return False
+    return True
+
+
+def _salvage(view: Reading, kind: type[R], found: Verification) -> list[R]:
+    """Rows that match their checksums, wherever the others are."""
+    rows: dict[int, R] = {}
+    damaged: set[str] = set()
+    for descending in (False, True):
+        for values in raw_rows(view.connection, kind, descending=descending):
+            try:
+                row = check_row(kind, values, view.path)
+            except StorageError as error:
+                damaged.add(str(error).split(", but ")[-1].split(". The file")[0])
+            else:
+                rows[row.id] = row
+    found.problems += [f"{view.path}: {text}" for text in sorted(damaged)]
+    return [rows[key] for key in sorted(rows)]
+
+
+def _problem(
+    view: Reading, directory: Path, row: Piece, schemas: dict[int, SchemaRow]
+) -> str | None:
+    """What is wrong with a batch or shard; None if all of it can be read."""
+    place = f"{directory / row.name}" if isinstance(row, ShardRow) else f"{view.path}"
+    try:
+        if row.schema not in schemas:
+            raise StorageError(f"the columns of {row.episodes} episodes are unknown")
+        schema = parse_schema(schemas[row.schema], view.path)
+        ends = 0
+        for table in _read(view, directory, row, schema):
+            arrays = to_arrays(table, schema)
+            ends += int((arrays["done"] != 0).sum())
+        if ends != row.episodes:
+            raise StorageError(f"it holds {ends} episodes where {row.episodes} were written")
+    except (StorageError, sqlite3.Error, ValueError, MemoryError, KeyError, TypeError) as error:
+        text = str(error).split(", but ")[-1].split(". The file")[0]
+        missing = isinstance(error, LogChangedError)
+        text = "the file is not there" if missing else text
+        return f"{place}: {text} ({row.episodes} episodes)"
+    return None
+
+
+def _read(view: Reading, directory: Path, row: Piece, schema: Schema) -> Iterator[Any]:
+    if isinstance(row, ShardRow):
+        location = Location(directory)
+        check_shard(location, row, view.path)
+        yield from read_shard(location, row, schema, None, (0, row.steps), _ALL)
+        return
+    content = view.payload(row)
+    if content is None:
+        raise StorageError(f"batch {row.id} is not there")
+    yield payloads.decode(row, content, schema, view.path)
+
+
+def _rebuild(path: Path, old: Reading, intact: _Intact, found: Verification) -> None:
+    """Write a new index of the rows that can be read."""
+    lost = int(intact.info.get("lost_episodes", 0)) + found.lost_episodes
+    info = {"log": uuid.uuid4().hex, **intact.info, "lost_episodes": lost}
+    connection = sqlite3.connect(path, isolation_level=None)
+    try:
+        connection.execute("PRAGMA auto_vacuum = FULL")
+        connection.execute("PRAGMA journal_mode = MEMORY")
+        connection.execute("BEGIN IMMEDIATE")
+        fill(connection, info)
+        new = Writing(connection, path)
+        for schema in intact.schemas.values():
+            new.insert(schema)
+        for writer in intact.writers:
+            _copy_writer(new, old, writer, intact.pieces[writer.id])
+        new.store_state()
+        connection.execute("COMMIT")
+    finally:
+        connection.close()
+
+
+def _copy_writer(new: Writing, old: Reading, writer: WriterRow, pieces: list[Piece]) -> None:
+    steps = episodes = 0
+    for row in sorted(pieces, key=lambda row: row.first_step):
+        moved = row._replace(first_step=steps)
+        new.insert(moved, old.payload(row) if isinstance(row, BatchRow) else None)
+        steps, episodes = steps + row.steps, episodes + row.episodes
+    # A new name: those who opened the log before, or write to it, must not go on as before.
+    name = writer.name if steps == writer.steps else uuid.uuid4().hex
+    new.insert(writer._replace(name=name, steps=steps, episodes=episodes))

@@ -1,0 +1,75 @@
+"""Intervals for a known behavior miss at most as often as they say, and are not wider."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import ove_sb3 as ove
+from ove_sb3.core.truncation import column_names
+from tests.problems.bandits import adversary, binary_bandit, continuous_bandit, recommender
+from tests.problems.chain import chain
+from tests.problems.gridworld import gridworld
+from tests.problems.problem import Problem
+
+from .test_coverage import check
+
+PROBLEMS = {
+    problem.name: problem
+    for problem in (
+        continuous_bandit(shift=1.0),
+        binary_bandit(),
+        recommender(),
+        gridworld(6),
+        gridworld(15, step=-0.1, goal=1.0, pit=-1.0, alpha=0.1, temperature=0.1, name="heavy"),
+        chain(8),
+        adversary(0.02),
+        adversary(0.002),
+        adversary(0.01, rare_reward=0.0),
+    )
+}
+
+
+def misses(problem: Problem, n: int, delta: float, trials: int) -> dict[str, list[int]]:
+    """Count bounds that miss, [lower, upper, either], by quantity."""
+    counts = {f"{name} {delta}": [0, 0, 0] for name in ("mean", "variance")}
+    for trial in range(trials):
+        stats = problem.statistics(n, np.random.default_rng([trial, n]), known=True)
+        assert column_names(2.0)[0] in stats.columns
+        for name in ("mean", "variance"):
+            truth = getattr(problem, name)
+            found = ove.interval(stats, name, reward_range=problem.reward_range, delta=delta)
+            missed = found.lower > truth + 1e-12, found.upper < truth - 1e-12
+            for k, miss in enumerate((*missed, any(missed))):
+                counts[f"{name} {delta}"][k] += miss
+    return counts
+
+
+@pytest.mark.parametrize("name", ["bandit_continuous", "bandit_binary", "adversary_0.02_1"])
+def test_coverage(name: str) -> None:
+    trials = 40
+    check(misses(PROBLEMS[name], 400, 0.4, trials), trials)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("n", [100, 1_000, 5_000])
+@pytest.mark.parametrize("problem", PROBLEMS.values(), ids=lambda problem: problem.name)
+def test_coverage_on_all_problems(problem: Problem, n: int) -> None:
+    trials = 300
+    for delta in (0.05, 0.4):
+        check(misses(problem, n, delta, trials), trials)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("n", [20, 100, 1_000, 10_000])
+@pytest.mark.parametrize("problem", PROBLEMS.values(), ids=lambda problem: problem.name)
+def test_intervals_are_not_wider_than_without(problem: Problem, n: int) -> None:
+    widths = np.zeros((2, 2))
+    for trial in range(60):
+        rng = [trial, n]
+        for k, known in enumerate((False, True)):
+            stats = problem.statistics(n, np.random.default_rng(rng), known=known)
+            for q, name in enumerate(("mean", "variance")):
+                found = ove.interval(stats, name, reward_range=problem.reward_range)
+                widths[k, q] += found.width
+    assert (widths[1] <= 1.05 * widths[0]).all()

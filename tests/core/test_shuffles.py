@@ -1,0 +1,89 @@
+"""Several shuffles: the bound that most agree on is valid, and depends little on the seed."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.stats import binomtest
+
+import ove_sb3 as ove
+from ove_sb3.core.assumptions import Assumptions
+from ove_sb3.core.methods.base import Tails
+from ove_sb3.core.sample import Sample
+from tests.problems.chain import chain
+
+
+def test_the_bound_is_the_one_that_seven_of_ten_rotations_agree_on() -> None:
+    problem = chain(5)
+    stats = problem.statistics(300, np.random.default_rng(0))
+    assumptions = Assumptions(
+        gamma=stats.gamma, horizon=stats.horizon, reward_range=problem.reward_range
+    )
+    limits = assumptions.limits(stats)
+    order = np.random.default_rng(5).permutation(300)
+    rotations = [
+        Sample(stats, limits, np.concatenate([order[30 * k :], order[: 30 * k]]), None)
+        for k in range(10)
+    ]
+    for quantity in (ove.Mean(), ove.Variance()):
+        lower, upper = ove.Betting().bounds(
+            quantity,
+            stats,
+            limits,
+            Tails(0.1, 0.05),
+            adaptive=False,
+            rng=np.random.default_rng(5),
+        )
+        at_least = [quantity.betting_lower(sample, 0.07) >= lower for sample in rotations]
+        at_most = [quantity.betting_upper(sample, 0.035) <= upper for sample in rotations]
+        assert sum(at_least) >= 7
+        assert sum(at_most) >= 7
+        # No better bound has as many behind it.
+        assert sum(quantity.betting_lower(s, 0.07) > lower for s in rotations) < 7
+        assert sum(quantity.betting_upper(s, 0.035) < upper for s in rotations) < 7
+
+
+def test_one_shuffle_and_an_order_that_matters_use_the_whole_level() -> None:
+    problem = chain(5)
+    stats = problem.statistics(300, np.random.default_rng(0))
+    one, ten = (
+        [
+            ove.mean_interval(
+                stats,
+                reward_range=problem.reward_range,
+                adaptive=adaptive,
+                method=ove.Betting(n_shuffles=n_shuffles),
+            )
+            for adaptive in (False, True)
+        ]
+        for n_shuffles in (1, 10)
+    )
+    assert one[0] != ten[0]
+    assert one[1] == ten[1]
+    with pytest.raises(ove.InvalidInputError, match="`n_shuffles` must be"):
+        ove.Betting(n_shuffles=0)
+
+
+def test_the_seed_matters_less() -> None:
+    problem = chain(5)
+    stats = problem.statistics(400, np.random.default_rng(1))
+    spread = {}
+    for n_shuffles in (1, 10):
+        method = ove.Betting(n_shuffles=n_shuffles)
+        bounds = [
+            ove.mean_interval(
+                stats, reward_range=problem.reward_range, method=method, side="lower", rng=seed
+            ).lower
+            for seed in range(12)
+        ]
+        spread[n_shuffles] = np.std(bounds)
+    assert spread[10] < 0.6 * spread[1]
+
+
+def test_bounds_hold() -> None:
+    problem, misses, n_trials = chain(3), 0, 60
+    for trial in range(n_trials):
+        stats = problem.statistics(120, np.random.default_rng([trial, 3]))
+        interval = ove.mean_interval(stats, reward_range=problem.reward_range, delta=0.3)
+        misses += not interval.lower <= problem.mean <= interval.upper
+    assert binomtest(misses, n_trials, 0.3, alternative="greater").pvalue > 1e-4

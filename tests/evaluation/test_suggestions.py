@@ -1,0 +1,75 @@
+"""Advice is computed: each suggestion gives about the interval it promises."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import ove_sb3 as ove
+from ove_sb3.evaluation import suggestions as module
+
+N = 1_000
+
+
+def log(n: int = N) -> tuple[ove.Trajectories, Any]:
+    """Forty steps of which one at most is rewarded, and a candidate that differs a little."""
+    rng = np.random.default_rng(1)
+    actions = rng.integers(2, size=(n, 40))
+    rewards = np.zeros((n, 40))
+    rewards[:, -1] = rng.random(n) < 0.3 + 0.4 * actions[:, 0]
+    data = ove.Trajectories.from_arrays(
+        observations=np.zeros((n * 40, 1)),
+        actions=actions.ravel(),
+        log_probs=np.full(n * 40, np.log(0.5)),
+        rewards=rewards.ravel(),
+        lengths=np.full(n, 40),
+        metadata={"horizon": 40, "reward_range": (0.0, 1.0)},
+    )
+    p = np.full((n, 40), 0.5)
+    p[:, 0] = np.where(actions[:, 0] == 1, 0.9, 0.1)
+    return data, np.log(p).ravel()
+
+
+def test_a_tighter_range_gives_what_it_promises() -> None:
+    data, candidate = log()
+    result = ove.evaluate(data, candidate, gamma=1.0, approximate=None)
+    first = result.advice[0]
+    assert first.startswith("With return_range=(0, 1)")
+    assert "State it only if" in first
+    assert f"advice: {first}" in str(result)
+    stated = ove.evaluate(data, candidate, gamma=1.0, return_range=(0, 1), approximate=None)
+    interval = stated["variance"].interval
+    assert f"[{interval.lower:.3g}, {interval.upper:.3g}]" in first
+    assert interval.width < 0.05 * result["variance"].interval.width
+    assert not any("return_range" in text for text in stated.advice)
+
+
+def test_a_known_bound_is_not_suggested_again() -> None:
+    data, candidate = log()
+    options: dict[str, Any] = {"gamma": 1.0, "return_range": (0, 1), "approximate": None}
+    free = ove.evaluate(data, candidate, **options)
+    bounded = ove.evaluate(data, candidate, max_weight=1.8, **options)
+    promised = next(text for text in free.advice if "max_weight=1.8" in text)
+    interval = bounded["variance"].interval
+    assert f"[{interval.lower:.3g}, {interval.upper:.3g}]" in promised
+    assert not any("max_weight" in text for text in bounded.advice)
+
+
+def test_more_episodes_are_not_suggested_where_they_cannot_help() -> None:
+    data, _ = log(60)
+    never = np.full(data.n_steps, -np.inf)  # the candidate takes no logged action
+    with pytest.warns(ove.errors.SupportWarning):
+        result = ove.evaluate(data, never, gamma=1.0, approximate=None)
+    assert not any("times as many" in text for text in result.advice)
+
+
+def test_advice_never_ends_an_evaluation(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: Any, **__: Any) -> None:
+        raise ove.errors.InvalidInputError("no")
+
+    monkeypatch.setattr(module, "compute_interval", fail)
+    data, candidate = log(60)
+    result = ove.evaluate(data, candidate, gamma=1.0, approximate=None)
+    assert not any("With" in text for text in result.advice)
