@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from dataclasses import replace
 
 import numpy as np
 
@@ -277,6 +278,22 @@ def compute_interval(
         side=side,
         n_trajectories=len(stats),
         a_priori=(quantity.transform(low), quantity.transform(high)),
+    )
+
+
+def intersection(earlier: Interval, later: Interval) -> Interval:
+    """Intersection of two intervals that hold together; `later` decides the rest."""
+    lower, upper = max(earlier.lower, later.lower), min(earlier.upper, later.upper)
+    if earlier.consistent and lower <= upper:
+        return replace(later, lower=lower, upper=upper)
+    label = decide_label(Evidence(), method_proven=True, range_from_data=False, consistent=False)
+    return replace(
+        later,
+        lower=lower,
+        upper=upper,
+        consistent=False,
+        guaranteed=label.guaranteed,
+        reasons=tuple(dict.fromkeys((*later.reasons, *label.reasons))),
     )
 
 

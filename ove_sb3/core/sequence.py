@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,8 +12,8 @@ from ove_sb3._validation import FloatArray, IntArray, check_integer
 from ove_sb3.errors import InvalidInputError
 
 from .assumptions import Assumptions
-from .inference import compute_interval, warn_without_support
-from .interval import Interval, label_word
+from .inference import compute_interval, intersection, warn_without_support
+from .interval import Interval
 from .label import Evidence
 from .methods.anytime import AnytimeBetting
 from .quantities import Quantity, as_quantity
@@ -35,31 +36,29 @@ class ConfidenceSequence:
         Numbers of trajectories, increasing. Between two of them the bounds of the smaller hold.
     lower, upper : ndarray, (k,)
         Running intersection: no bound is wider than one before it.
-    delta : float
-        Probability that any bound at any n misses.
-    quantity : str
-        Short name.
-    guaranteed : bool
-    assumptions, reasons : tuple of str
-        See `Interval`.
+    interval : Interval
+        The last entry, with its label and assumptions. Its `delta` is the probability that any
+        bound at any n misses.
     """
 
     n: IntArray
     lower: FloatArray
     upper: FloatArray
-    delta: float
-    quantity: str
-    guaranteed: bool
-    assumptions: tuple[str, ...] = field(repr=False)
-    reasons: tuple[str, ...] = field(repr=False)
+    interval: Interval
+
+    @property
+    def guaranteed(self) -> bool:
+        """Whether the bounds are guaranteed to hold at every n at once."""
+        return self.interval.guaranteed
 
     def __len__(self) -> int:
         return int(self.n.size)
 
     def __str__(self) -> str:
+        interval = self.interval
         return (
-            f"{self.quantity} {100 * (1 - self.delta):g}% {label_word(self.guaranteed)} at every "
-            f"n <= {self.n[-1]}: [{self.lower[-1]:.4g}, {self.upper[-1]:.4g}]"
+            f"{interval.quantity} {100 * (1 - interval.delta):g}% {interval.label} at every "
+            f"n <= {self.n[-1]}: [{interval.lower:.4g}, {interval.upper:.4g}]"
         )
 
     def plot(self, ax: Axes | None = None) -> Axes:
@@ -73,9 +72,9 @@ class ConfidenceSequence:
         ax.step(self.n, self.upper, where="post", color="#0072B2")
         ax.set_xscale("log")
         ax.set_xlabel("episodes")
-        ax.set_ylabel(f"{self.quantity} of the return")
-        confidence = f"{100 * (1 - self.delta):g}%"
-        ax.set_title(f"Bounds that hold at every n, {confidence} {label_word(self.guaranteed)}")
+        ax.set_ylabel(f"{self.interval.quantity} of the return")
+        confidence = f"{100 * (1 - self.interval.delta):g}%"
+        ax.set_title(f"Bounds that hold at every n, {confidence} {self.interval.label}")
         return ax
 
 
@@ -148,18 +147,12 @@ def confidence_sequence(
     warn_without_support(stats)
     sizes = look_sizes(len(stats))
     intervals = [_at(stats, int(n), what, assumptions, target_n) for n in sizes]
-    lower = np.maximum.accumulate([interval.lower for interval in intervals])
-    upper = np.minimum.accumulate([interval.upper for interval in intervals])
-    last = intervals[-1]
+    running = list(accumulate(intervals, intersection))
     return ConfidenceSequence(
         n=sizes,
-        lower=lower,
-        upper=upper,
-        delta=assumptions.delta,
-        quantity=what.name,
-        guaranteed=last.guaranteed and bool((lower <= upper).all()),
-        assumptions=last.assumptions,
-        reasons=last.reasons,
+        lower=np.array([interval.lower for interval in running]),
+        upper=np.array([interval.upper for interval in running]),
+        interval=running[-1],
     )
 
 

@@ -369,7 +369,7 @@ def test_a_function_must_return_trajectories() -> None:
 
 
 def test_a_ratio_above_the_stated_bound_is_an_error() -> None:
-    with pytest.raises(ove.AssumptionError, match="`max_ratio` must be at least every logged"):
+    with pytest.raises(ove.AssumptionError, match="`max_ratio` must be at least every ratio"):
         small_ppo().learn(64, callback=make_callback(max_ratio=1.0001))
 
 

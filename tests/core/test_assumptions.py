@@ -82,7 +82,7 @@ REFUSED: dict[str, list[tuple[Any, str]]] = {
 
 
 def test_every_field_is_covered() -> None:
-    names = [field.name for field in fields(Assumptions)]
+    names = [field.name for field in fields(Assumptions) if field.name != "max_ratio_reason"]
     assert sorted(names) == sorted([*REFUSED, "evidence"]) == sorted([*GOOD, "evidence"])
 
 
@@ -294,7 +294,7 @@ def test_the_range_of_the_data_is_said_to_be_that() -> None:
             r"`return_range` must contain all logged returns, got \(1.25, 2\) but they span "
             r"\[1, 1.5\]",
         ),
-        ({"max_ratio": 1.5}, r"`max_ratio` must be at least every logged ratio, got 1.5 .* is 2"),
+        ({"max_ratio": 1.5}, r"`max_ratio` must be at least every ratio .*, got 1.5 .* is 2"),
     ],
 )
 def test_data_that_contradict_an_assumption_are_refused(

@@ -24,6 +24,7 @@ REASONS = {
     "candidate_depends_on_log": "candidate was trained on these trajectories",
     "candidate_selected_on_log": "candidate was selected by its evaluations",
     "deterministic_actions": "not drawn from the logged probabilities",
+    "lost_episodes": "dropped by `ove-sb3 repair`",
     "shared_exploration": "decided once for all of its environments",
     "bounds": "lower bound exceeds the upper bound",
 }
@@ -60,7 +61,13 @@ def test_evidence_is_in_favor_unless_stated_otherwise() -> None:
 
 def test_which_methods_are_proven() -> None:
     proven = {name: as_method(name).proven for name in method_names()}
-    assert proven == {"betting": True, "paper": True, "bootstrap": False, "normal": False}
+    assert proven == {
+        "betting": True,
+        "anytime": True,
+        "paper": True,
+        "bootstrap": False,
+        "normal": False,
+    }
 
 
 @pytest.mark.parametrize("method", ["betting", "paper", "bootstrap", "normal"])

@@ -117,6 +117,20 @@ def test_text() -> None:
     assert lines[2] == f"item  1 |{'#' * 30}|  10.000  <- reward 10.000"
 
 
+@pytest.mark.parametrize(
+    ("options", "match"),
+    [
+        ({"n_items": 0}, "n_items"),
+        ({"n_contexts": 1.5}, "n_contexts"),
+        ({"mean_rewards": [1.0, 2.0]}, "mean_rewards"),
+        ({"mean_rewards": float("nan")}, "mean_rewards"),
+        ({"noise_sd": -1.0}, "noise_sd"),
+        ({"reward_range": (1.0, 1.0)}, "reward_range"),
+        ({"reward_range": 3.0}, "reward_range"),
+        ({"context_probabilities": [0.5, 0.5]}, "context_probabilities"),
+        ({"n_contexts": 2, "context_probabilities": [0.5, 0.6]}, "context_probabilities"),
+    ],
+)
 def test_bad_arguments(options: dict[str, Any], match: str) -> None:
     with pytest.raises(ValueError, match=match):
         RecommenderEnv(**options)
