@@ -97,7 +97,7 @@ def interval(
     reward_range : (float, float) or "from_data"
         Smallest and largest reward the environment can give. It is an assumption: a logged reward
         outside it is an error. ``"from_data"`` takes the extremes of the log, and the interval
-        is then labelled approximate. Unless ``horizon == 1``, the range is widened to contain
+        is then labeled approximate. Unless ``horizon == 1``, the range is widened to contain
         0, because episodes that end early are padded with rewards of 0.
     return_range : (float, float), optional
         Smallest and largest return, where known to be tighter than the rewards imply.

@@ -1,4 +1,4 @@
-"""Looking at a model without leaving a trace in its training."""
+"""Evaluating a model without any effect on its training."""
 
 from __future__ import annotations
 
