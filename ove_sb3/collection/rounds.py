@@ -127,7 +127,7 @@ def _run_round(
     metadata: Metadata,
     written: int,
 ) -> None:
-    """Run a round, and write its episodes from number `written` on, whatever happens."""
+    """Run a round, and write its episodes from number `written` on, even if it fails."""
     last = time.monotonic()
 
     def write(_: int = 0, *, now: bool = False) -> None:

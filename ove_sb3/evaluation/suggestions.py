@@ -129,7 +129,7 @@ def _weight_bound(
 def _canary(
     stats: TrajectoryStatistics, plan: Plan, quantity: Quantity, whole: Interval
 ) -> Suggestion | None:
-    """The same number of episodes of a mixture that follows the candidate in a share of them.
+    """As many episodes of a mixture that follows the candidate in a share of them.
 
     Resampled from the log: an episode is (1 - alpha) + alpha w times as probable under the mixture,
     and its weight becomes w / ((1 - alpha) + alpha w), at most 1/alpha.

@@ -57,7 +57,7 @@ class ShardFile(NamedTuple):
         sync(self.temporary.parent)
 
     def discard(self) -> None:
-        """Remove the file, under whatever name."""
+        """Remove the file, under its temporary or its final name."""
         self.temporary.unlink(missing_ok=True)
         self.temporary.with_name(self.name).unlink(missing_ok=True)
 

@@ -191,7 +191,7 @@ def _best_bets(
     expected = choices.expected
     if len(past.weight) > 3:
         z = np.concatenate([z, bound], axis=2)  # the charged mass counts at the bound
-        # By regression: the weight has a mean of 1, whatever it is in a small past.
+        # By regression: the weight has a mean of 1, though not in a small past.
         surplus = (past.means @ past.weight)[:, None] - 1.0
         slopes = np.clip(past.slopes(z), 0.0, choices.bound)
         expected = choices.constant - past.mean_of(z) + slopes * surplus

@@ -31,7 +31,7 @@ _ROUGH = 1e-6  # relative rounding error from which on a column is not used
 _NEGLIGIBLE = 1e-10  # share of a control's variance below which it is rounding error
 
 
-# The base columns: linear combinations of these are all that the fit looks at.
+# The base columns: the fit uses only linear combinations of these.
 _X, _E, _B, _Y, _A, _W, _WG, _WGG, _ONE = range(9)
 
 

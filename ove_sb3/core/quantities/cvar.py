@@ -32,7 +32,7 @@ _ERRORS = np.array([-1.0, 1.0])  # of the pilot, further levels
 _SLACK = 0.15  # of the cell that holds the quantile, in standard errors of the CVaR
 _DENSE = 2.0  # standard errors of the pilot within which cells are small
 _FINEST = 8.0  # cells per standard error of the pilot
-_MOST_CELLS = 40  # on either side; what is left is one cell
+_MOST_CELLS = 40  # on either side; the remaining range is one cell
 _GROWTH = {-1.0: 1.5, 1.0: 4.0}  # of the cells further out, to the left and right
 
 
