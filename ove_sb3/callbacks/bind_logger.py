@@ -38,7 +38,7 @@ class BindLogger(BaseCallback):
 
 
 def find_logger(venv: VecEnv) -> VecLogActionProbability:
-    """The logging wrapper of an environment, wherever it is among its wrappers."""
+    """The logging wrapper among the wrappers of an environment."""
     inner: VecEnv = venv
     while isinstance(inner, VecEnvWrapper):
         if isinstance(inner, VecLogActionProbability):

@@ -174,7 +174,7 @@ class Recorder:
     def _current_metadata(self, *, about_to_begin: bool = True) -> Metadata:
         begun = self._begun
         if about_to_begin:
-            # They count as begun, in case that nothing is written after their first step.
+            # They count as begun, in case nothing is written after their first step.
             begun += int(np.sum(~self._running))
         record = LoggingRecord(
             begun, self.n_episodes, self.n_envs, self._n_steps, self._planned_steps
@@ -182,7 +182,7 @@ class Recorder:
         return replace(self.metadata, begun={str(self._writer_number): record})
 
     def _number(self, envs: IntArray) -> None:
-        """Number the episodes that begin in some environments, in the order of those."""
+        """Number the episodes that begin in some environments, in the order of environments."""
         self._numbers[envs] = self._begun + np.arange(envs.size)
         self._begun += envs.size
         self._running[envs] = True

@@ -101,7 +101,7 @@ class StepLogger:
         warnings.warn(
             f"{type(source.model).__name__} decides once for all of its {n_envs} environments "
             "whether to explore, in `learn` and in `predict`: their episodes are dependent, and "
-            "intervals from this log are labelled approximate. Log with one environment, or use "
+            "intervals from this log are labeled approximate. Log with one environment, or use "
             "ove_sb3.collect, which decides for each of them.",
             DependenceWarning,
             stacklevel=2,
