@@ -136,13 +136,13 @@ class ActionSource:
             if frame is None:
                 return None
             name = frame.f_code.co_name
-            if name == "evaluate_candidates" and frame.f_locals.get("self") is self.model:
+            if self._searching(frame):
                 raise UnsupportedPolicyError(
                     "`model` must not be ARS while it learns: it acts deterministically with other "
                     "weights than its own, so that there is no probability to log. Log it after "
                     "training, with ove_sb3.collect."
                 )
-            if name == "evaluate_policy":
+            if name == "evaluate_policy" and not self._searching(frame.f_back):
                 self.deterministic_evaluation = frame.f_locals.get("deterministic") is True
                 return None
             if name in _IN_CALLBACKS and isinstance(frame.f_locals.get("self"), BaseCallback):
@@ -155,6 +155,12 @@ class ActionSource:
                     return frame
             frame = frame.f_back
         return None
+
+    def _searching(self, frame: FrameType | None) -> bool:
+        """Whether ARS is trying candidates in this frame."""
+        if frame is None or frame.f_code.co_name != "evaluate_candidates":
+            return False
+        return frame.f_locals.get("self") is self.model
 
     # --- memory: LSTM states, Ornstein-Uhlenbeck noise
 

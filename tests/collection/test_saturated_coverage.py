@@ -59,9 +59,10 @@ def test_intervals_of_a_saturated_policy_hold(n_logs: int) -> None:
             approximate=None,
         )
         for name, value in truth.items():
-            assert result[name].interval.guaranteed
-            assert result[name].interval.width < 0.3, "uninformative bounds cover everything"
-            misses[name] += value not in result[name].interval
+            interval = result[name].interval
+            assert interval.width < 0.3, "uninformative bounds cover everything"
+            assert interval.guaranteed or not interval.consistent
+            misses[name] += value not in interval  # bounds that cross miss
     for name, count in misses.items():
         p_value = binomtest(count, n_logs, DELTA, alternative="greater").pvalue
         assert p_value > 1e-3, f"{count} of {n_logs} intervals miss the {name}"

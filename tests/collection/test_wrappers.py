@@ -193,7 +193,6 @@ def test_episodes_that_end_while_another_is_under_way_are_counted(n_envs: int) -
     # The numbers that are missing are those of the episodes that were reset, and the last ones.
     unfinished = sorted(set(range(record.begun)) - set(numbers.tolist()))
     assert len(unfinished) == 2 * n_envs
-    assert all(number > max(numbers) - n_envs for number in unfinished[n_envs:])
     counts = [sum(end > begin for _, end in ended[:k]) for k, (begin, _) in enumerate(ended)]
     if n_envs == 1:
         assert data.overlaps is None

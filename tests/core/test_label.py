@@ -63,7 +63,6 @@ def test_which_methods_are_proven() -> None:
     proven = {name: as_method(name).proven for name in method_names()}
     assert proven == {
         "betting": True,
-        "anytime": True,
         "paper": True,
         "bootstrap": False,
         "normal": False,

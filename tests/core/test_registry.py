@@ -165,7 +165,7 @@ def test_an_unknown_name_is_answered_with_the_known_ones(name: Any) -> None:
 def test_built_in_names() -> None:
     risks = {"quantile", "median", "cvar", "p_below"}
     assert set(quantity_names()) == {"mean", "variance", "std"} | risks
-    assert method_names() == ("betting", "anytime", "paper", "bootstrap", "normal")
+    assert method_names() == ("betting", "paper", "bootstrap", "normal")
     assert set(estimator_names("mean")) == {"crossfit", "pdis", "is", "wis"}
     assert set(estimator_names("variance")) == {
         *("crossfit", "pair_cdis", "pair", "cdis", "cdis_u", "is", "is_u"),

@@ -48,7 +48,12 @@ def test_a_tighter_range_gives_what_it_promises() -> None:
 
 def test_a_known_bound_is_not_suggested_again() -> None:
     data, candidate = log()
-    options: dict[str, Any] = {"gamma": 1.0, "return_range": (0, 1), "approximate": None}
+    options: dict[str, Any] = {
+        "gamma": 1.0,
+        "return_range": (0, 1),
+        "approximate": None,
+        "method": ove.Betting(n_shuffles=1),
+    }
     free = ove.evaluate(data, candidate, **options)
     bounded = ove.evaluate(data, candidate, max_weight=1.8, **options)
     promised = next(text for text in free.advice if "max_weight=1.8" in text)

@@ -1,6 +1,5 @@
 """Methods for confidence intervals: a registry, and one file each."""
 
-from .anytime import AnytimeBetting
 from .base import Method, Tails, as_method, method_names, register_method
 from .betting import Betting
 from .bootstrap import Bootstrap
@@ -8,13 +7,11 @@ from .concentration import Concentration
 from .normal import Normal
 
 register_method("betting", Betting)
-register_method("anytime", AnytimeBetting)
 register_method("paper", Concentration)
 register_method("bootstrap", Bootstrap)
 register_method("normal", Normal)
 
 __all__ = [
-    "AnytimeBetting",
     "Betting",
     "Bootstrap",
     "Concentration",

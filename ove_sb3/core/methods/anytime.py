@@ -33,6 +33,9 @@ class AnytimeBetting(Method):
     128, ..., 2,097,152 trajectories, each at 1/16 of the level. The result is the better bound of
     the two whose targets are nearest to n.
 
+    It is not among the registered methods, because it takes the trajectories in the order of the
+    log: `confidence_sequence` asks for the right one.
+
     Attributes
     ----------
     target_n : int or None
@@ -45,7 +48,6 @@ class AnytimeBetting(Method):
     name = "anytime"
     proven = True
     handles_adaptive = True
-    handles_unfinished = True
 
     target_n: int | None = None
     running: IntArray = field(default_factory=lambda: _NOTHING)
