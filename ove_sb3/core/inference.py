@@ -116,15 +116,14 @@ def interval(
         ``"betting"`` (default): guaranteed, several times narrower than the paper's.
         ``"paper"`` (`Concentration`): guaranteed, Algorithms 3 and 4 of the paper, corrected.
         ``"bootstrap"`` (`Bootstrap`): approximate, Algorithm 5 and variants. ``"normal"``
-        (`Normal`): approximate, normal limits with the estimator's standard error. ``"anytime"``:
-        guaranteed, holds simultaneously at every number of trajectories, wider than ``"betting"``.
-        Options are set on the object: ``ove.Bootstrap(variant="bca", estimator="pair")``.
+        (`Normal`): approximate, normal limits with the estimator's standard error. Options are
+        set on the object: ``ove.Bootstrap(variant="bca", estimator="pair")``.
     side : {"both", "lower", "upper"}
         A side that is not asked for is at the end of the a priori range.
     adaptive : bool
         The behavior was changed based on earlier trajectories, as in the log of a training run.
-        ``"betting"`` then takes the trajectories in the order of logging and remains valid, as does
-        ``"anytime"``; other methods refuse. Otherwise ``"betting"`` shuffles the order by `rng`.
+        ``"betting"`` then takes the trajectories in the order of logging and remains valid; other
+        methods refuse. Otherwise ``"betting"`` shuffles the order by `rng`.
     rng : int, Generator or None
         Seed of shuffling and resampling; None for fresh entropy. The same seed gives the same
         interval, whatever the number of threads. Choose it before looking at a result: the
