@@ -1,4 +1,4 @@
-# Everything runs in a virtual environment of the project's own, `.venv`, built on first use.
+# All targets run in the project's own virtual environment, `.venv`, built on first use.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -30,7 +30,7 @@ test-slow: setup
 test-browser: setup
 	$(BIN)/pytest -m browser tests/browser
 
-# The same, and renews the picture of the documentation.
+# Runs the browser tests and updates the picture in the documentation.
 pictures: setup
 	OVE_PICTURES=docs/images $(BIN)/pytest -m browser tests/browser
 
@@ -53,14 +53,14 @@ test-matrix: test $(OLD)/.ready
 bench: setup
 	$(BIN)/python -m benchmarks
 
-# The paper's experiments: a quick run, and the size of the paper. Both go on where they were stopped.
+# The paper's experiments: a quick run, and the full size. Both continue where they were stopped.
 reproduce: setup
 	$(BIN)/python -m ove_sb3.experiments
 
 reproduce-full: setup
 	$(BIN)/python -m ove_sb3.experiments --full
 
-# The same questions put to other libraries, each in an environment of its own.
+# Other libraries on the same problems, each in an environment of its own.
 bench-peers: setup
 	$(BIN)/python -m benchmarks.peers
 

@@ -1,8 +1,8 @@
-"""Upper bounds on the variance for a known behavior, beside those without and the reference.
+"""Upper bounds on the variance with a known and an unknown behavior, compared with a reference.
 
 The reference excess is the largest squared distance of a return from the mean, times the
-candidate's mass in the log(1/a)/n of the behavior's probability where weights are largest: mass
-that a log of n trajectories may well not show.
+candidate's probability of the trajectories with the largest weights, those of total probability
+log(1/a)/n under the behavior: a log of n trajectories may well contain none of them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Long logs: time and memory of streaming them, the gain of processes, and cost of the bounds.
+"""Long logs: time and memory of streaming, speedup by processes, and cost of the bounds.
 
 ``python -m benchmarks.scaling --steps 50000000`` for the full size.
 """
@@ -136,7 +136,7 @@ def measure_jobs(path: str, kind: str) -> dict[str, float]:
 
 
 def measure_bounds(n: str, _: str) -> dict[str, float]:
-    """CPU seconds and memory of all that follows streaming, for n trajectories."""
+    """CPU seconds and memory of computing the result from the statistics of n trajectories."""
     import ove_sb3 as ove
     from ove_sb3.data.metadata import Metadata
     from ove_sb3.evaluation.pipeline import _evaluate_statistics

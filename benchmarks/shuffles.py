@@ -1,4 +1,4 @@
-"""How much bounds by betting depend on the seed, and what it costs that they depend on it less."""
+"""Dependence of the betting bounds on the seed, and the cost of reducing it."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 
 def print_table(title: str, header: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
-    """Print a title and aligned columns, the first to the left and the others to the right."""
+    """Print a title and aligned columns, the first left-aligned and the others right-aligned."""
     cells = [list(header), *([_text(cell) for cell in row] for row in rows)]
     widths = [max(len(row[k]) for row in cells) for k in range(len(header))]
     print(f"\n{title}")

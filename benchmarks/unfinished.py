@@ -1,4 +1,4 @@
-"""Width of intervals where some episodes never ended, compared with as many that all did."""
+"""Width of intervals if some episodes never ended, relative to as many complete episodes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def main(trials: int = 20) -> None:
             steps, unknown = (f"{width / widths[0] - 1:+.0%}" for width in widths[1:])
             rows.append([queue.n_envs, f"{fraction:.1%}", quantity, steps, unknown])
     print_table(
-        f"Width of 95% guaranteed intervals, relative to that of as many episodes that all ended, "
+        f"Width of 95% guaranteed intervals, relative to that of as many complete episodes, "
         f"mean of {trials} trials",
         ["environments", "never ended", "quantity", "steps fixed", "stop unknown"],
         rows,
@@ -33,7 +33,7 @@ def main(trials: int = 20) -> None:
 
 
 def _widths(queue: Queue, quantity: str, rng: np.random.Generator) -> tuple[float, ...]:
-    """Fraction that never ended; widths if all had ended, by fixed steps, by an unknown stop."""
+    """Fraction that never ended; widths for complete episodes, fixed steps, an unknown stop."""
     stats = queue.log(rng)
     assert stats.logging is not None
     begun = stats.logging.begun

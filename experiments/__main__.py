@@ -43,7 +43,7 @@ def run(
     out
         Folder of the results; an interrupted run continues from them.
     seed
-        Seed of everything random.
+        Random seed of training, truth and trials.
     progress
         Show progress bars.
     """
@@ -108,9 +108,7 @@ def main(argv: Sequence[str] | None = None, *, prog: str = "python -m ove_sb3.ex
         "--scheduler", metavar="ADDRESS", help="Dask cluster to use instead of local processes"
     )
     parser.add_argument("--out", default="results", help="folder of the results (default: results)")
-    parser.add_argument(
-        "--seed", type=int, default=0, help="seed of everything random (default: 0)"
-    )
+    parser.add_argument("--seed", type=int, default=0, help="random seed (default: 0)")
     parser.add_argument("--quiet", action="store_true", help="no progress bars")
     options = parser.parse_args(argv)
     if options.jobs < 1:

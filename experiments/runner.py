@@ -35,9 +35,9 @@ class Truth:
     mean, variance
         The moments.
     standard_error
-        Of the variance; 0 if it is exact.
+        Standard error of the variance; 0 if it is exact.
     episodes
-        On-policy episodes it was estimated from; 0 if it is exact.
+        Number of on-policy episodes behind the estimate; 0 if it is exact.
     """
 
     mean: float

@@ -1,6 +1,6 @@
 """Settings: the studies, the estimators and methods compared, and the sizes of a run.
 
-Everything here is data. A run saves its settings beside its results.
+A run saves its settings beside its results.
 """
 
 from __future__ import annotations

@@ -1,5 +1,6 @@
 """Public names of the package, one line each; loaded on first use."""
 
+from .callbacks.bind_logger import BindLogger as BindLogger
 from .callbacks.off_policy import OffPolicyVarianceCallback as OffPolicyVarianceCallback
 from .callbacks.stop_training import StopTrainingOnRequirements as StopTrainingOnRequirements
 from .collection.collect import collect as collect

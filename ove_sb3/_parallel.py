@@ -1,7 +1,7 @@
-"""Many calls of one function: here, in processes of this machine, or on a Dask cluster.
+"""Parallel map of a function: in this process, in local processes, or on a Dask cluster.
 
-Results come in the order of the tasks. What is `shared` by all tasks travels once to every worker,
-not with every task. When a worker dies, what it had not finished is done again.
+Results come in the order of the tasks. An object `shared` by all tasks is sent once to every
+worker. If a worker dies, only its unfinished tasks are redone.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _here = threading.local()  # models are not safe to share between threads
 
 
 class Indexed(Protocol):
-    """Things that are asked for by their number."""
+    """Collection with a length and access by index."""
 
     def __len__(self) -> int: ...
 
@@ -48,14 +48,14 @@ def run(
     function : callable
         Defined in a module that the workers can import.
     tasks : sequence
-        Asked for one by one, and again if a worker is lost: they may be made on the way.
+        Requested one by one, and again if a worker is lost, so they may be created lazily.
     shared : object
-        The same for all tasks.
+        Second argument of every call.
     n_jobs : int
         Processes of this machine, unless a cluster is given (needs joblib if more than 1).
     scheduler : str or distributed.Client, optional
-        A Dask cluster, whose workers are all used. Within
-        ``joblib.parallel_config(backend="dask")`` it is that one's.
+        Dask cluster, whose workers are all used; by default that of an enclosing
+        ``joblib.parallel_config(backend="dask")``.
     """
     if is_local(n_jobs, scheduler):
         for k in range(len(tasks)):
@@ -76,7 +76,7 @@ def run(
                 if failures > MOST_FAILURES:
                     cause = (str(error).splitlines() or [type(error).__name__])[0].rstrip(".")
                     raise WorkerError(
-                        f"workers must stay alive, but {failures} times some were lost, the last "
+                        f"workers must stay alive, but some were lost {failures} times, the last "
                         f"time with {done} of {len(tasks)} tasks done: {cause}. They may have run "
                         "out of memory: use fewer at a time (`n_jobs`), or smaller chunks "
                         "(`chunk_steps` of open_log)."
@@ -128,7 +128,7 @@ def _on_cluster(
             ahead = 2 * max(sum(client.nthreads().values()), 1)
             while len(waiting) < ahead and (k := next(following, None)) is not None:
                 task: Any = _pickled(tasks[k])
-                if len(task) > _HEAVY:  # straight to a worker, not by way of the scheduler
+                if len(task) > _HEAVY:  # directly to a worker, not through the scheduler
                     task = client.scatter(task, hash=False)
                 call = client.submit(_call_pickled, function, task, digest, sent, pure=False)
                 waiting.append(call)
@@ -146,7 +146,7 @@ def _call_pickled(function: Callable[..., Any], task: bytes, digest: str, payloa
 
 
 def _call(function: Callable[..., Any], task: Any, digest: str, payload: bytes | Path) -> Any:
-    """In a worker: what is shared is unpickled at the first task only."""
+    """Run a task in a worker; the shared object is unpickled at the first task only."""
     if getattr(_here, "digest", None) != digest:
         content = payload if isinstance(payload, bytes) else payload.read_bytes()
         _here.shared, _here.digest = pickle.loads(content), digest
@@ -231,7 +231,7 @@ def _lost_workers() -> tuple[type[BaseException], ...]:
         from distributed import TimeoutError as NoWorkerError
         from distributed.comm.core import CommClosedError
 
-        # The latter three if what was sent is lost with it, or if it dies while something is sent.
+        # The last three: data sent to the worker are lost with it, or it dies during a transfer.
         kinds += [KilledWorker, CancelledError, CommClosedError, NoWorkerError]
     except ImportError:
         pass

@@ -7,7 +7,7 @@ from typing import Protocol
 
 from ._validation import check_progress
 
-_DELAY = 2.0  # seconds: what is done sooner shows no bar unless it was asked for
+_DELAY = 2.0  # seconds; shorter work shows no bar unless asked for
 
 
 class ProgressBar(Protocol):
@@ -30,7 +30,7 @@ def progress_bar(show: bool | None, *, total: int, unit: str, scale: bool = Fals
     total : int
         Number of units.
     unit : str
-        What is counted.
+        Name of the unit.
     scale : bool
         Show large numbers as 1.2M.
     """

@@ -1,4 +1,4 @@
-"""Checks of what callers pass in, in one place, with messages that say what to do."""
+"""Argument checks, with error messages that say what to do."""
 
 from __future__ import annotations
 

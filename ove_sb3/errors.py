@@ -7,7 +7,7 @@ from os import PathLike
 from typing_extensions import Self
 
 PLACE = "{place}"
-"""Stands in the message of an error for the position given by its attributes."""
+"""Placeholder in the message of an error for the position given by its attributes."""
 
 
 class OveError(Exception):

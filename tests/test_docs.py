@@ -1,4 +1,4 @@
-"""What the documentation shows is run, and prints what it shows."""
+"""The code in the documentation runs, and prints the output shown there."""
 
 from __future__ import annotations
 

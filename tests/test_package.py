@@ -1,4 +1,4 @@
-"""What is installed, and what importing it pulls in."""
+"""Contents of the installed package, and modules that importing it loads."""
 
 from __future__ import annotations
 

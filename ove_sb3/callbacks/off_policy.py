@@ -105,9 +105,9 @@ class OffPolicyVarianceCallback(EventCallback):
         Estimators other than the defaults.
     independent : bool, optional
         Whether `data` had no part in training the model. By default this is inferred from the log:
-        that of the very environment the model is being trained in, or any log of learning by a
-        model of its class, is taken for its own. The bounds are then labelled approximate, with a
-        warning, and prove no requirement.
+        the log of the model's training environment, and any log of learning by a model of the same
+        class, is treated as its own. The bounds are then labeled approximate, with a warning, and
+        prove no requirement.
     verbose : int
         1: print a line for every evaluation. 2: print its warnings as well.
 
@@ -137,7 +137,7 @@ class OffPolicyVarianceCallback(EventCallback):
 
     The model remembers, also in its files, that it was selected by the log: the best model that is
     saved, and the one with which a child callback ends training. Evaluated on the same log by
-    `evaluate`, whose bounds do not account for the selection, it is labelled approximate.
+    `evaluate`, whose bounds do not account for the selection, it is labeled approximate.
 
     The guarantee assumes that the bounds influence the training of later models only by ending it.
     Callbacks that change the learning rate based on them, say, void it.
@@ -349,7 +349,7 @@ class OffPolicyVarianceCallback(EventCallback):
             return evaluate_a_priori(log, candidate, plan, str(error))
 
     def _check_start(self) -> None:
-        """Raise now what would be raised at the first evaluation: other spaces, violated ranges."""
+        """Raise errors of the first evaluation now, such as wrong spaces or violated ranges."""
         log = self._open()
         if log is None:
             return
@@ -362,7 +362,7 @@ class OffPolicyVarianceCallback(EventCallback):
         evaluate_a_priori(log, LoggedBehavior(), plan, "")
 
     def _retrying(self, read: Callable[[], T]) -> T:
-        """Read again if a writer has just turned its file into another."""
+        """Call `read`, and call it again if a writer has just replaced a file."""
         for _ in range(ATTEMPTS - 1):
             try:
                 return read()
@@ -431,7 +431,7 @@ class OffPolicyVarianceCallback(EventCallback):
             self._warned = True
             warnings.warn(
                 "the model is evaluated from a log of its own training: it depends on the data, so "
-                "all bounds are labelled approximate"
+                "all bounds are labeled approximate"
                 + (" and prove no requirement" if self.requirements else "")
                 + ". Hold data out (Trajectories.split)"
                 + (

@@ -48,9 +48,11 @@ def collect(
             metavar="LOW HIGH", help="Rewards the environment can give, stated in the log."
         ),
     ] = None,
-    n_envs: Annotated[int, typer.Option(help="Environments stepped together.")] = 1,
+    n_envs: Annotated[int, typer.Option(help="Number of environments.")] = 1,
     deterministic: options.Deterministic = False,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a log there.")] = False,
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Replace an existing log.")
+    ] = False,
     seed: Annotated[int, typer.Option(help="Seed of the environments and actions.")] = 0,
     progress: options.Progress = None,
     json: options.Json = False,
@@ -89,7 +91,7 @@ def collect(
 def inspect(
     log: options.Log,
     verify: Annotated[
-        bool, typer.Option("--verify", help="Read everything, and report what is damaged.")
+        bool, typer.Option("--verify", help="Read the whole log and report damage.")
     ] = False,
     json: options.Json = False,
 ) -> None:

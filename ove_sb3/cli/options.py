@@ -50,11 +50,11 @@ RewardRange = Annotated[
 ]
 ReturnRange = Annotated[
     tuple[float, float] | None,
-    typer.Option(metavar="LOW HIGH", help="Returns that are possible, if tighter."),
+    typer.Option(metavar="LOW HIGH", help="Range of the return, if tighter."),
 ]
 Horizon = Annotated[
     int | None,
-    typer.Option(help="Most steps of an episode. Default: as stated in the log."),
+    typer.Option(help="Largest length of an episode. Default: as stated in the log."),
 ]
 MaxRatio = Annotated[
     float | None,
@@ -93,7 +93,7 @@ Require = Annotated[
     ),
 ]
 Deterministic = Annotated[
-    bool, typer.Option("--deterministic", help="As it acts with deterministic=True.")
+    bool, typer.Option("--deterministic", help="Act with deterministic=True.")
 ]
 Normalize = Annotated[
     Path | None,

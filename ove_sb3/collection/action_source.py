@@ -55,8 +55,8 @@ class ActionSource:
     adaptive : bool
         Whether the model has acted in `learn`.
     mode : (ndarray of bool, ndarray), each (n_envs,), or None
-        Whether each of the last actions was the most probable one, and the log-probability of that;
-        None in `learn`, which always draws.
+        Whether each of the last actions was the most probable one, and the log-probability of this
+        event; None in `learn`, which always draws.
     columns : dict of str to ndarray, (n_envs, ...)
         Values to log beside the last log-probabilities.
     deterministic_evaluation : bool
@@ -216,7 +216,7 @@ class ActionSource:
         self._matrix = kind.exploration_mat
 
     def _refuse_noiseless(self, observations: Observation, actions: NDArray[Any]) -> None:
-        """Refuse the output of an actor to which no noise was added, also noise of mean not 0."""
+        """Refuse an actor's output without noise, also if the noise has a nonzero mean."""
         if not isinstance(self.policy, TD3Adapter):
             return
         bounds = self.policy.bounds

@@ -62,7 +62,7 @@ def collect(
         Show a progress bar. By default in a terminal or notebook, after two seconds.
     path : path, optional
         Directory to write to. Finished episodes are kept there when the environment raises or the
-        process ends; the same call again goes on where it stopped, and gives the same log as
+        process ends; the same call again continues where it stopped, and gives the same log as
         without interruption. Episodes are then drawn in rounds of 16 per environment, each with a
         seed of its own, so that they are not those that `seed` gives without `path`.
 

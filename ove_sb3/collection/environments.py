@@ -50,7 +50,7 @@ def _maker(env_id: str) -> Any:
 
 
 class _CopiedOutputs(gym.Wrapper[Any, Any, Any, Any]):
-    """Copies what an environment returns.
+    """Copies all observations and infos of an environment.
 
     DummyVecEnv resets an environment before anyone has seen its final observation and info, which
     are lost if the environment reuses them.

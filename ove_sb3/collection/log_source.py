@@ -1,4 +1,4 @@
-"""Where a callback reads its log, and whether that is the log of the training it evaluates."""
+"""Log that a callback evaluates, and whether it may be that of the model's own training."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ class LogSource:
         """Whether `model` may have learned from this log, last opened as `log`.
 
         Nothing in a log names the model itself; a log of learning by its class, or by an unknown
-        one, has to be taken for its own.
+        one, is treated as its own.
         """
         if any(self.is_written_by(logger) for logger in training_loggers(model.get_env())):
             return True

@@ -62,5 +62,5 @@ class ModeTest:
 
 
 def _tail(n_steps: int) -> float:
-    """Capital that has not been bet yet: spent slowly, so that a late beginning is noticed too."""
+    """Capital not bet yet, spent slowly so that a late start of deterministic actions is found."""
     return 1.0 / math.log2(2.0 + n_steps)

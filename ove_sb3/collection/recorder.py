@@ -66,11 +66,8 @@ class Recorder:
         self._last_step, self._planned_steps = total_timesteps, total_timesteps
         self._auto_reset = auto_reset
         self._writer_number = uuid.uuid4().int >> 97  # 31 bits
-        self._writer = (
-            None
-            if path is None
-            else EpisodeWriter(path, metadata, flush_every=flush_every, durability=durability)
-        )
+        self._writer: EpisodeWriter | None = None
+        self._flush_every, self._durability = flush_every, durability
         self._memory: list[Trajectories] = []
         self._steps: list[tuple[Step, FloatArray]] = []
         self._trimmed = 0  # steps dropped from the front of the list
@@ -81,6 +78,16 @@ class Recorder:
         self._running = np.zeros(n_envs, dtype=np.bool_)
         self._begun = 0
         self._n_steps = 0
+
+    def open(self) -> None:
+        """Create the directory, if there is one and it is not open yet."""
+        if self._writer is None and self.path is not None:
+            self._writer = EpisodeWriter(
+                self.path,
+                self.metadata,
+                flush_every=self._flush_every,
+                durability=self._durability,
+            )
 
     @property
     def full(self) -> bool:
@@ -167,7 +174,7 @@ class Recorder:
     def _current_metadata(self, *, about_to_begin: bool = True) -> Metadata:
         begun = self._begun
         if about_to_begin:
-            # They count as begun, in case that nothing is written after their first step.
+            # They count as begun, in case nothing is written after their first step.
             begun += int(np.sum(~self._running))
         record = LoggingRecord(
             begun, self.n_episodes, self.n_envs, self._n_steps, self._planned_steps
@@ -175,7 +182,7 @@ class Recorder:
         return replace(self.metadata, begun={str(self._writer_number): record})
 
     def _number(self, envs: IntArray) -> None:
-        """Number the episodes that begin in some environments, in the order of those."""
+        """Number the episodes that begin in some environments, in the order of environments."""
         self._numbers[envs] = self._begun + np.arange(envs.size)
         self._begun += envs.size
         self._running[envs] = True

@@ -56,7 +56,7 @@ class Run:
         seeded: bool = True,
         ended: Callable[[int], None] | None = None,
     ) -> None:
-        """Run until `steps` has all its episodes; `ended` is told how many ended at a step."""
+        """Run until `steps` has all its episodes; `ended` gets the number that ended per step."""
         rng = np.random.default_rng(streams)
         if seeded:
             # A hashed number: SB3 counts up from it, and small seeds would overlap.
@@ -112,7 +112,7 @@ def collect_rounds(run: Run, n_episodes: int, path: str | PathLike[str]) -> Traj
     if done < n_episodes:
         with EpisodeWriter(path, metadata) as writer:
             for k in range(done // size, -(-n_episodes // size)):
-                # A round that was interrupted is run again; what is there is passed over.
+                # An interrupted round is run again; episodes that are stored are skipped.
                 first = max(done - k * size, 0)
                 steps = Steps(run.venv.num_envs, min(size, n_episodes - k * size), run.signals)
                 _run_round(run, steps, np.random.SeedSequence([seed, k]), writer, metadata, first)
@@ -127,7 +127,7 @@ def _run_round(
     metadata: Metadata,
     written: int,
 ) -> None:
-    """Run a round, and write its episodes from number `written` on, whatever happens."""
+    """Run a round, and write its episodes from number `written` on, even if it fails."""
     last = time.monotonic()
 
     def write(_: int = 0, *, now: bool = False) -> None:

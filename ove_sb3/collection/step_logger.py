@@ -26,7 +26,7 @@ _CERTAIN = -1e-6  # log-probability of an action that is always taken
 
 
 class StepLogger:
-    """Records every action with its probability and its outcome.
+    """Records every action with its probability and its outcome; nothing without a model.
 
     Parameters
     ----------
@@ -48,6 +48,7 @@ class StepLogger:
         self.observations: Any = None
         self.step: Step | None = None
         self._model: Any = None
+        self._unbound_steps = 0  # since the last reset
         self._fresh = self._acted = self._marked = self._trained = False
         self._adaptive = False  # stays True once it is
         self._shared = False  # likewise
@@ -59,6 +60,12 @@ class StepLogger:
         """Set the model that acts."""
         source = ActionSource(model, self.recorder.n_envs, normalizer)
         check_spaces(source.policy, self.env, "Put the logging wrapper where the model acts.")
+        if self._unbound_steps:
+            raise InvalidInputError(
+                "`model` must be set before the first step of an episode, or after a reset, but "
+                f"{self._unbound_steps} steps were taken without it."
+            )
+        self.recorder.open()
         self.source, self._fresh, self._trained = source, True, False
 
     def _start_model(self, source: ActionSource) -> None:
@@ -94,7 +101,7 @@ class StepLogger:
         warnings.warn(
             f"{type(source.model).__name__} decides once for all of its {n_envs} environments "
             "whether to explore, in `learn` and in `predict`: their episodes are dependent, and "
-            "intervals from this log are labelled approximate. Log with one environment, or use "
+            "intervals from this log are labeled approximate. Log with one environment, or use "
             "ove_sb3.collect, which decides for each of them.",
             DependenceWarning,
             stacklevel=2,
@@ -103,6 +110,7 @@ class StepLogger:
     def restart(self, observations: Any) -> None:
         """Begin new episodes with these observations."""
         self.observations = copy_observations(observations)
+        self._unbound_steps = 0
         self.recorder.restart()
         if self.source is not None:
             self.source.restart()
@@ -110,10 +118,8 @@ class StepLogger:
     def before_step(self, actions: NDArray[Any], masks: Any) -> None:
         """Compute the log-probabilities of actions that are about to be executed."""
         if self.source is None:
-            raise InvalidInputError(
-                "`model` must be set before the first step, got None. Pass it to the wrapper, or "
-                "call `set_model` once it exists."
-            )
+            self._unbound_steps += 1
+            return
         if self.observations is None:
             raise InvalidInputError("`reset` must be called before the first step.")
         if self._fresh:
@@ -144,7 +150,8 @@ class StepLogger:
 
     def after_step(self, observations: Any, rewards: Any, dones: Any, infos: Any) -> None:
         """Record the outcome of the step."""
-        assert self.source is not None
+        if self.source is None:
+            return
         assert self.step is not None
         outcome = copy_outcome(observations, rewards, dones, infos, self.signals)
         self.source.end_step(outcome.dones)

@@ -87,7 +87,7 @@ def copy_step(
 def copy_outcome(
     observations: Any, rewards: Any, dones: Any, infos: Any, signals: Sequence[str] = ()
 ) -> Outcome:
-    """Copy what a step returned; to be called before anyone else sees it."""
+    """Copy the return values of a step; to be called before anyone else sees them."""
     dones = np.array(dones, dtype=np.bool_)
     return Outcome(
         copy_observations(observations),

@@ -13,6 +13,7 @@ from stable_baselines3.common.vec_env import VecEnv, VecEnvWrapper
 from stable_baselines3.common.vec_env.base_vec_env import VecEnvObs, VecEnvStepReturn
 
 from ove_sb3.data.trajectories import Trajectories
+from ove_sb3.errors import InvalidInputError
 from ove_sb3.policies.observations import add_batch_axis
 from ove_sb3.store.index import Durability
 
@@ -38,6 +39,11 @@ class _LogAccess:
 
     def trajectories(self) -> Trajectories:
         """All episodes that have ended so far; with a `path`, all in the directory."""
+        if self._logger.source is None:
+            raise InvalidInputError(
+                "`model` must be set for anything to be logged, got None. Pass it to the wrapper, "
+                "call `set_model` once it exists, or train with the callback ove_sb3.BindLogger()."
+            )
         return self._logger.recorder.trajectories()
 
     def has_logged(self, data: Trajectories | str | PathLike[str]) -> bool:
@@ -58,8 +64,9 @@ class VecLogActionProbability(_LogAccess, VecEnvWrapper):
     ----------
     venv : VecEnv
     model : BaseAlgorithm, BasePolicy or built-in policy, optional
-        The model that acts, see `action_distribution`. It may be set later by `set_model`, since
-        a model is usually made with its environment.
+        The model that acts, see `action_distribution`. It may be set later by `set_model` or
+        `BindLogger`, since a model is usually made with its environment. Without a model the
+        wrapper passes everything through and logs nothing.
     path : path, optional
         Directory to append to; without it the log is kept in memory.
     flush_every : int
@@ -117,9 +124,16 @@ class VecLogActionProbability(_LogAccess, VecEnvWrapper):
             venv.num_envs, metadata, path, flush_every, durability, total_timesteps=total_timesteps
         )
         self._logger = StepLogger(original, recorder, columns)
+        self._closed = False
         self._masks: NDArray[np.bool_] | None = None
         if model is not None:
             self.set_model(model)
+
+    @property
+    def model(self) -> Any:
+        """The model that acts; None as long as it is not set."""
+        source = self._logger.source
+        return None if source is None else source.model
 
     def set_model(self, model: Any) -> None:
         """Set the model that acts."""
@@ -168,8 +182,10 @@ class VecLogActionProbability(_LogAccess, VecEnvWrapper):
 
     def close(self) -> None:
         """Write the remaining episodes, and close the environments."""
-        self._logger.recorder.close()
-        self.venv.close()
+        if not self._closed:
+            self._closed = True
+            self._logger.recorder.close()
+            self.venv.close()
 
     def _original(self, observations: Any) -> Any:
         return observations if self._normalizer is None else self._normalizer.get_original_obs()

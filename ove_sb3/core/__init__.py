@@ -1,5 +1,5 @@
 """The statistical core: arrays in, estimates and intervals out.
 
-Nothing here knows of policies or environments, and nothing here imports torch, stable-baselines3
-or gymnasium.
+It does not depend on policies or environments, and imports neither torch, stable-baselines3 nor
+gymnasium.
 """

@@ -21,7 +21,7 @@ def _exp(x: float) -> float:
 
     Range reduction x = k ln 2 + r, a Taylor polynomial of degree 13 on |r| <= ln(2)/2 (error below
     one unit in the last place), and 2^k put together from its bits. Below about -708 the result
-    is exactly 0: weights that small are nothing, and -inf (a ratio of 0) needs no special case.
+    is exactly 0: weights that small are negligible, and -inf (a ratio of 0) needs no special case.
     """
     x = max(x, -745.0)
     k = np.floor(x * _LOG2_E + 0.5)

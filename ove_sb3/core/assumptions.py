@@ -82,7 +82,7 @@ class Assumptions:
     evidence : Evidence
         Facts about the log and the candidate.
     max_ratio_reason : str or None
-        Why `max_ratio` holds, if it was found from the policies and not stated.
+        Why `max_ratio` holds, if it was derived from the policies and not stated.
     """
 
     gamma: float
@@ -190,7 +190,7 @@ class Assumptions:
             weight = math.exp(min(stats.horizon * math.log(ratio), 709.0))
             weight = weight if weight < math.exp(709.0) else math.inf
         if self.max_weight is not None:
-            # Of all partial products: one beyond the bound is the mean of weights that may follow.
+            # A partial product is the mean of the weights that may follow: it has the same bound.
             largest = math.exp(min(stats.max_log_weight, 709.0))
             largest = max(largest, _largest_first_ratio(stats))
             if largest > self.max_weight * (1 + _SLACK):

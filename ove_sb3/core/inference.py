@@ -97,7 +97,7 @@ def interval(
     reward_range : (float, float) or "from_data"
         Smallest and largest reward the environment can give. It is an assumption: a logged reward
         outside it is an error. ``"from_data"`` takes the extremes of the log, and the interval
-        is then labelled approximate. Unless ``horizon == 1``, the range is widened to contain
+        is then labeled approximate. Unless ``horizon == 1``, the range is widened to contain
         0, because episodes that end early are padded with rewards of 0.
     return_range : (float, float), optional
         Smallest and largest return, where known to be tighter than the rewards imply.
@@ -115,14 +115,15 @@ def interval(
         ``"betting"`` (default): guaranteed, several times narrower than the paper's.
         ``"paper"`` (`Concentration`): guaranteed, Algorithms 3 and 4 of the paper, corrected.
         ``"bootstrap"`` (`Bootstrap`): approximate, Algorithm 5 and variants. ``"normal"``
-        (`Normal`): approximate, normal limits with the estimator's standard error. Options are
-        set on the object: ``ove.Bootstrap(variant="bca", estimator="pair")``.
+        (`Normal`): approximate, normal limits with the estimator's standard error. ``"anytime"``:
+        guaranteed, holds simultaneously at every number of trajectories, wider than ``"betting"``.
+        Options are set on the object: ``ove.Bootstrap(variant="bca", estimator="pair")``.
     side : {"both", "lower", "upper"}
         A side that is not asked for is at the end of the a priori range.
     adaptive : bool
         The behavior was changed based on earlier trajectories, as in the log of a training run.
-        ``"betting"`` then takes the trajectories in the order of logging and remains valid; other
-        methods refuse. Otherwise the order is shuffled by `rng`.
+        ``"betting"`` then takes the trajectories in the order of logging and remains valid, as does
+        ``"anytime"``; other methods refuse. Otherwise ``"betting"`` shuffles the order by `rng`.
     rng : int, Generator or None
         Seed of shuffling and resampling; None for fresh entropy. The same seed gives the same
         interval, whatever the number of threads. Choose it before looking at a result: the

@@ -15,8 +15,8 @@ UNFINISHED = (
     "episodes (ove_sb3.collect)"
 )
 BEGINNINGS_UNKNOWN = (
-    "it is not known of all episodes when they began, or the log was cut in a way that depends on "
-    "how it went on: evaluate each log as it was logged"
+    "the order in which episodes began is not known for all of them, or the log was cut at a place "
+    "that depends on how it continued: evaluate each log as it was logged"
 )
 _ANOTHER_LOG = (
     "hold episodes out with Trajectories.split and evaluate on those, or log new ones with "
@@ -119,7 +119,7 @@ def decide_label(
     handles_unfinished : bool
         The method is valid for this number of trajectories, and for those that never ended.
     beginnings_known : bool
-        It is known which trajectories were begun, and in which order.
+        All trajectories that were begun are known, and their order.
     n_repeated : int
         Trajectories that are in the log more than once.
     """

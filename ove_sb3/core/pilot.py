@@ -1,4 +1,4 @@
-"""Distribution of the return as the pilot shows it, to lay grids of thresholds."""
+"""Distribution of the return in the pilot, from which grids of thresholds are made."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class PilotDistribution:
     Parameters
     ----------
     returns, weights : ndarray, (n,)
-        In the order in which they are bet on. Only the pilot is looked at.
+        In the order in which they are bet on. Only the pilot is used.
     schedule : Schedule
     low, high : float
         Range of the return.
@@ -65,11 +65,11 @@ class PilotDistribution:
         return np.asarray(np.interp(levels, self._levels, self._knots))
 
     def mean(self, values: FloatArray) -> float:
-        """Self-normalized mean of a value per observation of the pilot."""
+        """Self-normalized mean of `values`, one per observation of the pilot."""
         return float(np.sum(self.weights * values) / self.weights.sum())
 
     def mean_square(self, values: FloatArray) -> float:
-        """Mean square of a value under normalized weights, about n times a squared error."""
+        """Mean square of `values` under normalized weights, about n times a squared error."""
         return float(np.mean((self.weights / self.weights.mean() * values) ** 2))
 
     def standard_error(self, p: float) -> float:

@@ -51,7 +51,7 @@ def _mixed(key: NDArray[np.uint64]) -> NDArray[np.uint64]:
 
 
 def _multiples(counts: IntArray) -> int:
-    """Copies in a log in which everything occurs m times, in whatever order."""
+    """Number of copies in a log in which every outcome occurs m times, in any order."""
     m = int(np.gcd.reduce(counts))
     if m < 2 or counts.size < _FEWEST_OUTCOMES:
         return 0

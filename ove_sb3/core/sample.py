@@ -1,4 +1,4 @@
-"""The logged trajectories together with the limits stated for them, as methods see them."""
+"""Input of the methods: logged trajectories, their order, and the stated limits."""
 
 from __future__ import annotations
 
@@ -97,9 +97,9 @@ class Sample:
     ) -> Sample:
         """Sample of the trajectories that have ended so far, and of those under way.
 
-        In the order in which they ended. Nothing but the end of the schedule depends on how many
-        there are; it is planned for `target_n`. `running` is the number of those that had ended
-        when each one under way began.
+        In the order in which they ended. The schedule is planned for `target_n`; only its end
+        depends on how many there are. `running` is the number of those that had ended when each
+        one under way began.
         """
         n, m = len(stats), running.size
         order = np.concatenate([np.arange(n), np.full(m, n)])

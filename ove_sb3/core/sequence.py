@@ -1,4 +1,4 @@
-"""Confidence sequences: bounds that hold at every number of trajectories at once."""
+"""Confidence sequences: bounds that hold simultaneously at every number of trajectories."""
 
 from __future__ import annotations
 
@@ -91,9 +91,9 @@ def confidence_sequence(
     target_n: int | None = None,
     adaptive: bool = False,
 ) -> ConfidenceSequence:
-    """Bounds on a quantity of the candidate's return that hold at every n at once.
+    """Bounds on a quantity of the candidate's return that hold simultaneously at every n.
 
-    Look as often as you like and stop whenever you like: the probability that any bound at any
+    Evaluate as often as you like and stop whenever you like: the probability that any bound at any
     time misses is at most `delta`.
 
     Parameters
@@ -142,8 +142,8 @@ def confidence_sequence(
     )
     if stats.begins is not None:
         raise InvalidInputError(
-            "`stats` must be those of plain arrays, got a log that records beginnings. Use "
-            "ove_sb3.watch to follow a log."
+            "`stats` must come from plain arrays, got those of a log that records which episodes "
+            "were begun. Use `interval` with method='betting' for such a log."
         )
     warn_without_support(stats)
     sizes = look_sizes(len(stats))

@@ -243,7 +243,7 @@ class TrajectoryStatistics:
 
     @property
     def beginnings_known(self) -> bool:
-        """Whether it is known which trajectories were begun, where that was not fixed."""
+        """Whether all begun trajectories are known, if their number was not fixed in advance."""
         if self.logging is None:
             return True
         return self.has_beginnings and not self.logging.cut

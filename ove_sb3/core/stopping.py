@@ -23,7 +23,7 @@ UNKNOWN_BEGIN = -1
 
 @dataclass(frozen=True)
 class LoggingRecord:
-    """What one writer knows about the episodes it began.
+    """Record of the episodes that one writer began.
 
     Attributes
     ----------
@@ -38,7 +38,7 @@ class LoggingRecord:
     planned_steps : int or None
         Number of steps that was expected in advance. If it equals `n_steps`, logging stopped there.
     cut : bool
-        A part of a log, cut in a way that depends on how the log went on.
+        A part of a log, cut at a place that depends on how the log continued.
     """
 
     begun: int
@@ -69,7 +69,7 @@ class LoggingRecord:
 
 
 def latest_record(records: Sequence[LoggingRecord]) -> LoggingRecord:
-    """Record that holds for all of a writer's log, from those of its parts: counts only grow."""
+    """Record of a writer's whole log, from the records of its parts: counts only grow."""
     planned = {record.planned_steps for record in records} - {None}
     return LoggingRecord(
         begun=max(record.begun for record in records),
@@ -139,7 +139,7 @@ class Logging:
 
     @property
     def cut(self) -> bool:
-        """Whether the log was cut in a way that depends on how it went on."""
+        """Whether the log was cut at a place that depends on how it continued."""
         return any(record.cut for record in self.records.values())
 
     def n_unfinished(self, begins: IntArray) -> int:
@@ -189,8 +189,8 @@ class Logging:
     def ended_before_unfinished(self, begins: IntArray, overlaps: IntArray | None) -> IntArray:
         """For every unfinished episode, a number of episodes that had ended when it began.
 
-        Episodes are in the order in which they ended. No fewer had ended when one began than when
-        another began that began earlier; this is the largest number known in that way.
+        Episodes are in the order in which they ended. When an episode began, at least as many had
+        ended as when an earlier one began; this is the largest number known in this way.
         """
         positions = np.flatnonzero(self.known(begins))
         places = self.places(begins)

@@ -1,4 +1,4 @@
-"""Truncated importance weights of a known behavior, with the mass that was cut away.
+"""Truncated importance weights of a known behavior, with a charge for the mass cut off.
 
 If both policies are known, a trajectory can be weighted without ever exceeding a cap W. Follow it
 with a weight ``rho = 1`` and a charge ``k = 0``. Before every action some actions are chosen to be

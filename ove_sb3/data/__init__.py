@@ -1,1 +1,1 @@
-"""Logged episodes: the value that is passed on, its files, and its exchange with other formats."""
+"""Logged episodes: in memory, on disk, and exchanged with other formats."""

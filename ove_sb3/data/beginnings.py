@@ -1,4 +1,4 @@
-"""Parts of a log in which every episode that was begun has a number."""
+"""Splitting a log in which every episode that was begun has a number."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ove_sb3.core.stopping import LoggingRecord, begin_key, number_of, writer_of
 
 @dataclass(frozen=True)
 class BegunPart:
-    """Some of the begun episodes of a log, numbered anew.
+    """Some of the begun episodes of a log, renumbered.
 
     Attributes
     ----------
@@ -39,11 +39,11 @@ def split_begun(
     in_order: bool,
     rng: np.random.Generator,
 ) -> tuple[BegunPart, BegunPart]:
-    """Divide the begun episodes in two.
+    """Split the begun episodes into two parts.
 
-    By a coin for each of them, unfinished ones included, which depends on nothing that was logged.
-    If `in_order`, by their order instead. Where to cut then depends on how many were begun, so that
-    the parts are marked as cut.
+    An independent coin toss assigns each of them, unfinished ones included, whatever was logged.
+    If `in_order`, the first ones go to the first part instead. The place of the cut then depends on
+    how many were begun, so the parts are marked as cut.
     """
     first = second = BegunPart(np.empty(0, np.int64), np.empty(0, np.int64), {})
     for writer, record in sorted(begun.items()):

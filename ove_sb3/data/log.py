@@ -1,8 +1,8 @@
-"""Logs streamed in chunks: from disk, where memory does not grow with them, or from memory.
+"""Logs streamed in chunks, from disk or from memory; memory use does not grow with the log.
 
-A log is cut by its steps alone: the episodes that begin in steps ``[k b, (k+1) b)`` belong
-together, with a number b that depends on the size of a step only. Results computed block by block
-are therefore the same to the last bit, wherever the log is and however many processes work on it.
+The episodes that begin in steps ``[k b, (k+1) b)`` form a block, where b depends only on the size
+of a step. Results computed block by block are therefore the same to the last bit, wherever the log
+is and however many processes work on it.
 """
 
 from __future__ import annotations
@@ -269,7 +269,7 @@ class Log:
             raise error.in_log(self) from error
 
     def load(self) -> Trajectories:
-        """All of it, in memory."""
+        """Load the whole log into memory."""
         return Trajectories.from_contents(self._contents, read_all(self._sources))
 
     def part(self, first: int, last: int) -> DiskPart:

@@ -1,4 +1,4 @@
-"""Metadata of a log, as JSON can hold it."""
+"""Metadata of a log, convertible to JSON."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _KINDS = ("Box", "Discrete", "MultiDiscrete", "MultiBinary", "Dict")
 
 @dataclass(frozen=True)
 class Metadata:
-    """Where a log comes from and what may be assumed about it.
+    """Origin of a log, and facts that its evaluation depends on.
 
     Attributes
     ----------
@@ -249,19 +249,19 @@ _MERGE_RULES: dict[str, Callable[[str, Sequence[Any]], Any]] = {
     "lost_episodes": _largest,
     "components": _if_shared,
 }
-"""How the values of a field are joined. No reason against a guarantee may get lost."""
+"""How the values of a field are joined. No reason against a guarantee may be lost."""
 
 
 def stored_metadata(
     parts: Sequence[Mapping[str, Any]], info: Mapping[str, Any], n_episodes: int
 ) -> Metadata:
-    """Joint metadata of several writers, with what the index says about the whole log."""
+    """Joint metadata of several writers, with the facts about the whole log in the index."""
     metadata = Metadata.from_stored(merge_dicts(parts))
     lost = max(metadata.lost_episodes, int(info.get("lost_episodes", 0)))
     begun = dict(metadata.begun)
     plan = info.get("plan", {})
     missing = int(plan.get("n_episodes", 0)) - n_episodes - lost
-    if missing > 0:  # a collection that was interrupted, with an episode under way everywhere
+    if missing > 0:  # an interrupted collection: one episode was under way in every environment
         n_envs = int(plan["n_envs"])
         begun["0"] = LoggingRecord(n_episodes + min(n_envs, missing), n_episodes, n_envs)
     return replace(metadata, lost_episodes=lost, begun=begun)

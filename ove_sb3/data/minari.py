@@ -22,7 +22,7 @@ LOG_PROB = "log_prob"
 MASK = "action_mask"
 COLUMN = "column."  # before the name of a kept column
 METADATA = "ove_sb3"
-"""Key of the metadata of the dataset, and of an info of every step that says that there are some.
+"""Key of the metadata of the dataset, and of a per-step info that marks that there are some.
 
 Minari drops the former when it combines datasets, but not the latter.
 """
@@ -48,7 +48,7 @@ def to_minari(data: Trajectories, dataset_id: str, **details: Any) -> MinariData
         ``"action_mask"``, a kept column x is ``"column.x"``; numbers per episode, such as
         ``"overlaps"``, are repeated at every step.
         Infos hold one entry more than there are steps, as Minari stores one for the reset: the
-        entry of step t belongs to the action of step t, the last is a filler. All metadata are in
+        entry of step t belongs to the action of step t, the last is padding. All metadata are in
         ``dataset.storage.metadata["ove_sb3"]``, as JSON.
     """
     minari = _import_minari()

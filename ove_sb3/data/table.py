@@ -194,7 +194,7 @@ def _sorted(
 def _bad_steps(
     source: _Source, number: IntArray, steps: IntArray, first: int, name: str, name_of: NDArray[Any]
 ) -> InvalidInputError:
-    """Error about the first step, in order, that is missing or there twice."""
+    """Error about the first step, in order, that is missing or duplicated."""
     order = np.lexsort((steps, number))
     number, steps = number[order], steps[order]
     begins = np.flatnonzero(np.concatenate([[True], np.diff(number) != 0]))
@@ -209,7 +209,7 @@ def _bad_steps(
     return source.error(
         f"column {name!r} must number the steps of an episode {first}, {first + 1}, "
         f"{first + 2}, ..., but in episode {_plain(name_of[number[at]])!r} {problem}, at "
-        f"{PLACE}. An episode must be there whole and under a name of its own.",
+        f"{PLACE}. Every episode must be complete and have a name of its own.",
         int(order[at]),
     )
 
@@ -267,7 +267,7 @@ def _read(path: Path, names: Sequence[str]) -> pa.Table:
 
 
 def _to_arrow(table: Any) -> pa.Table:
-    """Arrow table from one, from a pandas data frame or from anything with Arrow's protocol."""
+    """Convert an Arrow table, a pandas data frame or an object with Arrow's protocol."""
     import pyarrow as pa
 
     try:
@@ -291,9 +291,7 @@ def _to_arrow(table: Any) -> pa.Table:
 
 def _names(names: object, argument: str) -> Sequence[str]:
     if isinstance(names, str) or not isinstance(names, Sequence):
-        raise InvalidInputError(
-            f"`{argument}` must be a sequence of names of columns, got {names!r}."
-        )
+        raise InvalidInputError(f"`{argument}` must be a sequence of column names, got {names!r}.")
     return names
 
 

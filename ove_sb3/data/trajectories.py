@@ -65,14 +65,14 @@ class Trajectories:
     action_masks : ndarray of bool, (n_steps, n_choices), or None
         Which choices were valid, for policies that are masked.
     final_observations : ndarray, (n, ...), dict of such, or None
-        What the environment showed after the last action of every episode.
+        Observation after the last action of every episode.
     overlaps : ndarray of int64, (n,), or None
         In a log of several environments: how many other episodes ended while each was under way;
         None if episodes followed one another.
     begins : ndarray of int64, (n,), or None
         For logs whose number of episodes was not fixed in advance: 2^32 times the number of the
-        writer, plus how many episodes it had begun before. `Metadata.begun` has as many as were
-        begun: the numbers that are missing are those of episodes that never ended.
+        writer, plus the number of episodes it had begun before. `Metadata.begun` counts all begun
+        episodes: the numbers that are missing are those of episodes that never ended.
     columns : dict of str to ndarray, (n_steps, ...)
         Further values per step, such as the candidate's propensity or a cost.
     metadata : Metadata
@@ -238,14 +238,14 @@ class Trajectories:
         episode : str
             Column that names the episode of every row: numbers or strings.
         step : str or None
-            Column that numbers the steps of an episode from 0, or from 1. Rows may then stand in
-            any order. None: the rows of an episode follow one another in the order of its steps.
+            Column that numbers the steps of an episode from 0, or from 1. Rows may then be in any
+            order. None: the rows of an episode follow one another in the order of its steps.
         propensity : str
             Column with the probability of the logged action under the behavior, in (0, 1].
         reward : str
         action : str or sequence of str, optional
-            Column of the action, or columns of its components. Policies need it, given
-            propensities of a candidate do not.
+            Column of the action, or columns of its components. Required to evaluate a policy, but
+            not for a candidate given by its propensities.
         observations : sequence of str
             Columns of the observation, in the order in which a policy expects them.
         density : bool

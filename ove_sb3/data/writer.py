@@ -31,7 +31,7 @@ _MOST_SOURCES = 64
 class EpisodeWriter:
     """Appends episodes to a directory, a few at a time.
 
-    Use it as a context manager, or call `close`. What is pending is also written when the process
+    Use it as a context manager, or call `close`. Pending episodes are also written when the process
     ends, unless it is killed.
 
     Parameters
@@ -97,7 +97,7 @@ class EpisodeWriter:
         _register(self)
 
     def add(self, episodes: Trajectories) -> None:
-        """Take over whole episodes; written by the next flush."""
+        """Add whole episodes; the next flush writes them."""
         self._check_process()
         if not isinstance(episodes, Trajectories):
             raise InvalidInputError(
@@ -110,16 +110,16 @@ class EpisodeWriter:
             self.flush()
 
     def update(self, metadata: Metadata) -> None:
-        """Set the metadata; written by the next flush, even without new episodes."""
+        """Set the metadata; the next flush writes them, even without new episodes."""
         self._latest = metadata
 
     def tick(self) -> None:
-        """Flush if the last time was some seconds ago; cheap enough for every step."""
+        """Flush if the last flush was some seconds ago; cheap enough to call at every step."""
         if time.monotonic() - self._last_flush > FLUSH_SECONDS:
             self.flush()
 
     def flush(self) -> None:
-        """Write what is pending: from here on it is safe from a kill of the process."""
+        """Write all pending episodes; they survive if the process is killed afterwards."""
         self._check_process()
         self._last_flush = time.monotonic()
         data = Trajectories.concat(self._pending) if self._pending else None
@@ -133,8 +133,8 @@ class EpisodeWriter:
         self._n_pending = 0
 
     def _merge(self, data: Trajectories | None) -> Metadata:
-        """Metadata of all episodes so far, and of what is known besides."""
-        # What changed in between counts as well, such as a behavior that began to learn.
+        """Metadata of all episodes so far, merged with the latest update."""
+        # Changes in between count as well, such as a behavior that began to learn.
         known = [] if self._stored is None else [self._stored]
         known += [] if data is None else [data.metadata]
         known += [] if self._latest is None else [self._latest]
@@ -153,7 +153,7 @@ class EpisodeWriter:
         _OPEN.discard(self)
 
     def _check_process(self) -> None:
-        """After a fork, begin as a writer of its own: what is pending is the parent's."""
+        """After a fork, begin as a new writer: pending episodes belong to the parent."""
         if os.getpid() != self._pid:
             self._pending, self._n_pending = [], 0
             self._begin()
@@ -183,7 +183,7 @@ def _register(writer: EpisodeWriter) -> None:
 
 
 def _flush_all() -> None:
-    """Write what is pending when the interpreter ends."""
+    """Write all pending episodes when the interpreter ends."""
     for writer in list(_OPEN):
         if writer._pid == os.getpid():
             writer.flush()
@@ -193,13 +193,13 @@ atexit.register(_flush_all)
 
 
 def begin_collection(path: str | PathLike[str], plan: dict[str, Any]) -> dict[str, Any]:
-    """Plan of the collection that a directory holds: that of its beginning, or `plan`."""
+    """Plan of the collection in a directory: the one it began with, or `plan` if it is new."""
     return agree_on_plan(check_path(path), plan)
 
 
 def compact(path: str | PathLike[str]) -> int:
     """Turn all episodes of a log into Parquet shards; return how many writers had written any.
 
-    Writers may go on writing meanwhile. What killed processes have left behind is removed.
+    Writers may go on writing meanwhile. Files left behind by killed processes are removed.
     """
     return compact_directory(check_path(path))

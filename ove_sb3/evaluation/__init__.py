@@ -1,1 +1,1 @@
-"""The moment of use: what a log says about a candidate, and how sure that is."""
+"""Evaluation of candidates from a log: estimates, intervals and requirements."""

@@ -1,4 +1,4 @@
-"""Advice: how many episodes are needed, and what would make an interval narrower."""
+"""Advice: how many episodes are needed, and how to make an interval narrower."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ove_sb3.core.interval import Interval
 from ove_sb3.core.statistics import TrajectoryStatistics
 from ove_sb3.errors import OveError
 
-_FEWEST = 40  # episodes: halves of fewer say nothing about a rate
+_FEWEST = 40  # episodes, below which halves give no rate of convergence
 _SLOWEST, _FASTEST = 0.25, 1.0  # of the exponent r in width ~ n^-r
 _MOST_DIGITS = 15  # of a number of episodes
 _LITTLE_OVERLAP = 0.1  # effective sample size, relative to n
@@ -59,7 +59,7 @@ def episodes_for(n: int, shrink: float, rate: float | None) -> int | None:
 def advise(
     diagnostics: Diagnostics, episodes_to_halve: int | None, found: Sequence[object]
 ) -> tuple[str, ...]:
-    """Sentences on what would make the intervals narrower: `found`, best first, and more."""
+    """Sentences on how to make the intervals narrower: the suggestions `found` come first."""
     advice = [str(suggestion) for suggestion in found]
     if episodes_to_halve is not None:
         advice.append(

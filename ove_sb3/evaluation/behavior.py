@@ -1,4 +1,4 @@
-"""The behavior's own return, from the same log: a candidate all of whose ratios are 1."""
+"""The behavior's own return, from the same log: that of a candidate whose ratios are all 1."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Behavior:
     Attributes
     ----------
     logged : TrajectoryStatistics
-        Statistics of any candidate from the log.
+        Statistics of the log for any candidate.
     plan : Plan
     """
 
@@ -68,7 +68,7 @@ class Behavior:
     def interval(self, quantity: Quantity, delta: float, side: str = "both") -> Interval:
         """Interval of a quantity of the behavior's return.
 
-        Whether the candidate depends on the log does not matter to it.
+        It is valid even if the candidate depends on the log.
         """
         evidence = replace(
             self.plan.assumptions.evidence,
@@ -87,7 +87,7 @@ class Behavior:
         )
 
     def check_comparable(self, reference: str) -> None:
-        """Refuse a comparison with what is not one fixed policy."""
+        """Refuse a comparison with a behavior that is not one fixed policy."""
         if reference != BEHAVIOR:
             raise InvalidInputError(
                 f"a requirement must compare with a number or the behavior, got {reference!r}: "

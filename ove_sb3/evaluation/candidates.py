@@ -156,7 +156,7 @@ def as_behavior(
 
 @dataclass(frozen=True)
 class ComponentCandidate:
-    """A policy of the mixture that logged, which was drawn once per episode.
+    """A component of the mixture that wrote the log, drawn once per episode.
 
     Its likelihood was logged beside the mixture's, so that the weight of an episode is at most 1
     over the policy's share, whatever its length.
@@ -191,12 +191,12 @@ class ComponentCandidate:
 
 
 def weight_bound(candidate: Candidate) -> float | None:
-    """Bound on the importance weights that follows from how the log was made; None if none does."""
+    """Bound on the importance weights that follows from how the log was made, or None."""
     return candidate.max_weight if isinstance(candidate, ComponentCandidate) else None
 
 
 def _component(policy: Any, metadata: Metadata, deterministic: bool, label: str) -> Any:
-    """The candidate as a policy of the mixture that logged; None if it is none."""
+    """The candidate as a component of the mixture that wrote the log; None if it is not one."""
     if not metadata.components:
         return None
     from ove_sb3.policies.deterministic import Deterministic
@@ -266,7 +266,7 @@ def as_candidate(
 
 
 def _refuse_drawn_per_episode(policy: Any, name: str) -> None:
-    """Refuse a mixture whose distribution depends on the actions before, unlike the logged ones."""
+    """Refuse a mixture drawn per episode, whose distribution depends on the earlier actions."""
     if getattr(policy, "per", "step") == "episode":
         raise InvalidInputError(
             f"`{name}` must not be a mixture that is drawn per episode if `behavior` is given, got "

@@ -314,7 +314,7 @@ progress
 
 
 def _ranking(evaluations: Mapping[str, Evaluation], rank_by: str) -> list[str]:
-    """Names by the bound of a quantity, without those whose bound says nothing."""
+    """Names by the bound of a quantity, without those whose bound is uninformative."""
     bounds = {}
     for name, evaluation in evaluations.items():
         interval = evaluation[rank_by].interval

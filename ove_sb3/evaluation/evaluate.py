@@ -70,10 +70,10 @@ def evaluate(
         Known bounds on the importance ratio of a step or of a whole episode, which make the
         guaranteed intervals far narrower, see `interval`.
     behavior : model, policy or path, optional
-        The one policy that wrote the log, if it is still there. Its log-probabilities are compared
-        with the logged ones. What both policies would do is then known in every logged state:
-        bounds on the ratio that follow from how they are built are found, and weights can be
-        truncated without losing the guarantee. Only for a `candidate` that is a model or policy.
+        The one policy that wrote the log, if it is still available. Its log-probabilities are
+        compared with the logged ones. Both policies are then known in every logged state: bounds on
+        the ratio are derived from how they are built, and weights can be truncated without losing
+        the guarantee. Only for a `candidate` that is a model or policy.
     reward : str, optional
         Kept column to evaluate in place of the reward, such as a cost; `reward_range` is then its
         range.

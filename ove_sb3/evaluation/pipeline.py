@@ -1,4 +1,4 @@
-"""The one road from a log to evaluations: statistics, then estimates and intervals, then labels."""
+"""The one path from a log to evaluations: statistics, then estimates and intervals, then labels."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def evaluate_candidates(
 
 
 def evaluate_a_priori(log: LogLike, candidate: Candidate, plan: Plan, reason: str) -> Evaluation:
-    """Evaluation that knows nothing but the stated ranges, with `reason` as its warning."""
+    """Evaluation from the stated ranges alone, with `reason` as its warning."""
     (stats,) = reduce_log(
         log,
         [LoggedBehavior()],
@@ -182,7 +182,7 @@ def _episodes_to_halve(
 def _suggestions(
     stats: TrajectoryStatistics, plan: Plan, results: dict[str, QuantityResult]
 ) -> tuple[Suggestion, ...]:
-    """What would narrow the interval of the variance, or of the first quantity."""
+    """Suggestions that would narrow the interval of the variance, or of the first quantity."""
     result = results.get("variance", next(iter(results.values())))
     if result.quantity.base.name != result.quantity.name:
         return ()

@@ -35,12 +35,12 @@ class Plan:
     Attributes
     ----------
     assumptions : Assumptions
-        With what the log itself knows filled in.
+        Stated assumptions, completed from the metadata of the log.
     quantities : tuple of Quantity
     method : Method
-        Of the main intervals.
+        Method of the main intervals.
     approximate : Method or None
-        Of the approximate intervals beside them.
+        Method of the approximate intervals beside them.
     estimators : dict of str to str
         Estimator by kind of quantity, where it is not the default.
     budget : ErrorBudget
@@ -49,11 +49,11 @@ class Plan:
     incomplete_fraction : float
         Fraction of the episodes that may have begun without being logged.
     warnings : tuple of str
-        Where the options differ from what the log states, though not in contradiction.
+        Options that differ from what the log states without contradicting it.
     reward : str or None
         Kept column that is evaluated in place of the reward.
     n_components : int
-        Policies one of which was drawn for every episode of the log; 0 for any other behavior.
+        Number of policies in a mixture drawn once per episode; 0 for any other behavior.
     selection_counted : bool
         The error budget accounts for all evaluations by which the candidate was selected.
     """
@@ -125,7 +125,7 @@ class Plan:
         return replace(self, assumptions=assumptions)
 
     def for_candidate(self, provenance: Provenance, metadata: Metadata) -> Plan:
-        """The plan with what is known about the candidate and the log."""
+        """The plan with the evidence about the candidate and the log."""
         evidence = self.assumptions.evidence
         trained = provenance.was_trained_on(metadata.log_ids)
         evidence = replace(
@@ -188,10 +188,9 @@ def make_plan(
     reward: str | None = None,
     selection_counted: bool = False,
 ) -> Plan:
-    """Check the options, and fill in what the log knows.
+    """Check the options, and complete them from the metadata of the log.
 
-    Every road to an evaluation starts here: `evaluate`, `compare`, the command line and the
-    callback.
+    `evaluate`, `compare`, the command line and the callback all make their plan here.
     """
     if not isinstance(simultaneous, (bool, np.bool_)):
         raise InvalidInputError(f"`simultaneous` must be True or False, got {simultaneous!r}.")
@@ -271,7 +270,7 @@ def _check_estimators(
 
 
 def _seed(rng: object) -> int:
-    """A number that can be written down, from a seed, a Generator, or fresh entropy."""
+    """Integer seed that the result can report, from a seed, a Generator, or fresh entropy."""
     if rng is None or isinstance(rng, np.random.Generator):
         return int(as_generator(rng).integers(2**63))
     return check_integer(rng, "rng", 0, "Pass an int seed, a numpy Generator, or None.")

@@ -45,7 +45,7 @@ class Job:
 
 @dataclass(frozen=True)
 class Task:
-    """Some episodes of the log, and the candidates of which only these steps are known."""
+    """Some episodes of the log, and the candidates that are given for these steps only."""
 
     part: Part
     known: dict[int, KnownLogProbs]
@@ -144,7 +144,7 @@ class _Tasks:
 
     @property
     def whole(self) -> Task:
-        """All of it."""
+        """The whole log as one task."""
         return Task(self.log.part(0, self.log.n_steps), self.known)
 
     def __len__(self) -> int:
@@ -160,10 +160,10 @@ class _Tasks:
 
 
 def reduce_task(task: Task, job: Job) -> list[Block] | OveError:
-    """In a worker: all blocks of a task, or what is wrong with the first bad one.
+    """All blocks of a task, or the error about the first invalid one; runs in a worker.
 
-    An error is handed back and not raised, so that the first one of the log is reported, whichever
-    worker is first.
+    An error is returned, not raised, so that the first one of the log is reported, whichever worker
+    is first.
     """
     try:
         return list(reduce_blocks(task, job))
@@ -224,13 +224,13 @@ def _warn_if_uncovered(of_blocks: Sequence[UncoveredActionWarning | None], n_ste
 
 @dataclass
 class Total:
-    """Statistics of the blocks so far, joined now and then to keep sums over steps only once."""
+    """Statistics of the blocks so far, joined now and then so that sums over steps stay few."""
 
     parts: list[TrajectoryStatistics] = field(default_factory=list)
     n_since: int = 0  # trajectories since they were last joined
 
     def add(self, stats: TrajectoryStatistics) -> None:
-        """Take the next block."""
+        """Add the next block."""
         self.parts.append(stats)
         self.n_since += len(stats)
         if len(self.parts) > 16 and self.n_since > len(self.parts[0]):

@@ -33,7 +33,7 @@ class Requirement:
     quantity : Quantity
     operator : {"<=", ">=", "<", ">"}
     limit : float
-        The limit, or what is added to the value of `reference`.
+        The limit, or the offset from the value of `reference`.
     reference : str or None
         ``"behavior"``: the limit is relative to the same quantity of the behavior's return;
         ``"behavior:0"``: of the first component of a mixture.
@@ -159,8 +159,8 @@ def decide(
     """Decide one of several requirements.
 
     A false requirement is called proven with probability at most ``budget.proving_delta``. Any of
-    the true ones is called refuted with probability at most that, too. A bound on the candidate and
-    one on the reference it is compared with have half of that each.
+    the true ones is called refuted with probability at most that, too. If the requirement has a
+    reference, the bounds on the candidate and on the reference have half of the level each.
 
     Parameters
     ----------
@@ -171,8 +171,8 @@ def decide(
     n_requirements : int
         Number of requirements decided together.
     episodes_needed : callable
-        From an undecided requirement, its proving bound and that of its reference to a number of
-        episodes.
+        Number of episodes from an undecided requirement, its proving bound and that of its
+        reference.
     reference_bound : callable, optional
         One-sided interval of the reference, for a requirement that has one.
     """

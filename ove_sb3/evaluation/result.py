@@ -107,7 +107,7 @@ class Evaluation:
     warnings : tuple of str
         Problems found, in plain words.
     advice : tuple of str
-        What would make the intervals narrower.
+        How to make the intervals narrower.
     candidate, behavior, env_id : str or None
         Names of the candidate, of the policy that logged, and of the environment.
     plan : Plan
@@ -117,8 +117,8 @@ class Evaluation:
     n_trajectories, n_steps : int
         Size of the log.
     suggestions : tuple of Suggestion
-        What would make the interval of the variance narrower, with the interval it would give,
-        best first; in words among `advice`.
+        Changes that would narrow the interval of the variance, with the interval each would give,
+        narrowest first; in words among `advice`.
     """
 
     quantities: Mapping[str, QuantityResult]
@@ -228,7 +228,7 @@ class Evaluation:
         )
 
     def _reference_bound(self, requirement: Requirement) -> BoundFunction | None:
-        """One-sided bounds on what a requirement compares the candidate with."""
+        """One-sided bounds on the reference of a requirement."""
         if requirement.reference is None:
             return None
         assert self.stats is not None

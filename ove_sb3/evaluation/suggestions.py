@@ -1,4 +1,4 @@
-"""Suggestions: what would narrow an interval, each computed as if it were so."""
+"""Suggestions for narrowing an interval, each with the interval it would give."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ _FEWEST, _MOST = 40, 200_000  # episodes for which intervals are computed again
 
 @dataclass(frozen=True)
 class Suggestion:
-    """Something that would narrow an interval.
+    """A change that would narrow an interval.
 
     Attributes
     ----------
     action : str
-        What to state or do.
+        Assumption to state, or episodes to log.
     condition : str
-        When it may be stated, or what it takes.
+        When it may be stated, or what it requires.
     quantity : str
         Display name of the quantity.
     lower, upper : float
-        About the interval it would give.
+        Approximate bounds of the interval it would give.
     new_episodes : bool
-        Whether it takes new episodes.
+        Whether it requires new episodes.
     """
 
     action: str
@@ -54,15 +54,15 @@ class Suggestion:
 
     def __str__(self) -> str:
         ends = f"[{self.lower:.3g}, {self.upper:.3g}]"
-        return f"{self.action}: {self.quantity} about in {ends}. {self.condition}"
+        return f"{self.action}: {self.quantity} in about {ends}. {self.condition}"
 
 
 def suggestions(
     stats: TrajectoryStatistics, plan: Plan, quantity: Quantity, whole: Interval
 ) -> tuple[Suggestion, ...]:
-    """What would narrow the interval `whole` of a quantity, narrowest first.
+    """Suggestions that would narrow the interval `whole` of a quantity, narrowest first.
 
-    This is auxiliary: whatever fails is left out.
+    They are auxiliary: a suggestion that cannot be computed is left out.
     """
     if not (_FEWEST <= len(stats) <= _MOST and whole.consistent and whole.width > 0.0):
         return ()
@@ -120,7 +120,7 @@ def _weight_bound(
     return Suggestion(
         f"With max_weight={largest:.3g}, the largest logged weight",
         "State a bound only if it follows from how the behavior was built; pass behavior=... to "
-        "have bounds found.",
+        "derive one.",
         quantity.label,
         *_again(stats, plan, quantity, assumptions),
     )
@@ -129,10 +129,10 @@ def _weight_bound(
 def _canary(
     stats: TrajectoryStatistics, plan: Plan, quantity: Quantity, whole: Interval
 ) -> Suggestion | None:
-    """As many episodes of a mixture that follows the candidate for a share of the episodes.
+    """As many episodes of a mixture that follows the candidate in a share of them.
 
-    Drawn again from the log: the mixture has (1 - alpha) + alpha w times its probability, and the
-    weight becomes w / ((1 - alpha) + alpha w), at most 1/alpha.
+    Resampled from the log: an episode is (1 - alpha) + alpha w times as probable under the mixture,
+    and its weight becomes w / ((1 - alpha) + alpha w), at most 1/alpha.
     """
     del whole
     alpha, n = CANARY_SHARE, len(stats)
@@ -168,7 +168,7 @@ def _canary(
 def _more_episodes(
     stats: TrajectoryStatistics, plan: Plan, quantity: Quantity, whole: Interval
 ) -> Suggestion | None:
-    """Four times the episodes, by the widths from halves; None where halves are as narrow."""
+    """Four times the episodes, extrapolated from halves; None if halves are as narrow."""
     n = len(stats)
     in_order = plan.assumptions.evidence.adaptive
     order = np.arange(n) if in_order else np.random.default_rng(plan.seed).permutation(n)
@@ -187,7 +187,7 @@ def _more_episodes(
         return None
     return Suggestion(
         f"From {_TIMES * n} episodes in all, {_TIMES} times as many",
-        "If they are logged like these; about, from the widths of halves of the log.",
+        "If they are logged like these; extrapolated from halves of the log.",
         quantity.label,
         value + (whole.lower - value) * shrink[0],
         value + (whole.upper - value) * shrink[1],

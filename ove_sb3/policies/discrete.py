@@ -17,7 +17,7 @@ from ove_sb3.errors import PLACE, InvalidInputError
 
 from .distribution import ActionDistribution, Rng, draw_choices
 
-_MOST_CHOICES = 256  # whose probabilities are listed one by one
+_MOST_CHOICES = 256  # largest number of actions that is enumerated
 
 
 class Categorical(ActionDistribution):

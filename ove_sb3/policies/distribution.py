@@ -67,8 +67,8 @@ class ActionDistribution(ABC):
     def mode_probability(self, actions: ArrayLike) -> tuple[NDArray[np.bool_], FloatArray] | None:
         """Whether each action is the one that ``deterministic=True`` takes, and how likely that is.
 
-        The log-probability is that of being counted, both (n,); it is never too small. None if the
-        distribution is never used deterministically.
+        Flags and log-probabilities of this event, both (n,). The latter are never too small. None
+        if the distribution is never used deterministically.
         """
         del actions
         return None

@@ -29,7 +29,7 @@ COMPONENT_LOG_PROBS = "component_log_probs"
 
 @dataclass(frozen=True)
 class EpisodeState:
-    """Memory of a mixture per episode, for n environments.
+    """State of a mixture whose component is drawn per episode, for n environments.
 
     Attributes
     ----------
@@ -67,7 +67,7 @@ class EpisodeMixture(Mixture):
         Of the same n observations.
     log_weights : ndarray, (K,)
     before : EpisodeState
-        Memory of the episode before this action.
+        State of the episode before this action.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Scores of a log whose behavior is known: its probabilities are checked, its ratios computed."""
+"""Scores of a log whose behavior is known: checked probabilities, and ratios of all actions."""
 
 from __future__ import annotations
 
@@ -55,10 +55,10 @@ def score_known_behavior(
     candidate, behavior : Policy
     data : Trajectories
     deterministic : bool
-        Of the candidate.
+        Whether the candidate acts deterministically.
     first_step : int
-        Index in the whole log of the first step of `data`: it seeds the draws, so that they do not
-        depend on who computes them.
+        Index in the whole log of the first step of `data`. It seeds the draws, so that they do not
+        depend on which process computes them.
 
     Raises
     ------
@@ -138,7 +138,7 @@ class _Scan:
 
 
 def _ratio(log_p: FloatArray, log_b: FloatArray) -> FloatArray:
-    """Importance ratios; 0 where the candidate never acts, infinite where only the behavior."""
+    """Importance ratios; 0 if the candidate never takes an action, infinite if only it does."""
     with np.errstate(invalid="ignore", over="ignore"):
         ratios = np.exp(log_p - log_b)
     return np.asarray(np.where(log_p == -np.inf, 0.0, ratios))

@@ -84,7 +84,7 @@ class MixturePolicy(BuiltInPolicy):
 
     @property
     def description(self) -> tuple[dict[str, Any], ...]:
-        """Weight, name and fingerprint of every policy, as a log remembers them."""
+        """Weight, name and fingerprint of every policy, as recorded in a log."""
         return tuple(
             {
                 "weight": float(weight),
@@ -215,7 +215,7 @@ class MixturePolicy(BuiltInPolicy):
 
 
 def components_of(policy: Any) -> tuple[dict[str, Any], ...]:
-    """Policies of a mixture that is drawn per episode, as a log remembers them; else none."""
+    """Policies of a mixture that is drawn per episode, as recorded in a log; else none."""
     if isinstance(policy, MixturePolicy) and policy.per == "episode":
         return policy.description
     return ()

@@ -1,4 +1,4 @@
-"""Logs that a model depends on, remembered on the model itself.
+"""Logs that a model depends on, recorded on the model itself.
 
 They are plain lists of identifiers, see `ove_sb3.data.log_ids`, which stable-baselines3 saves and
 loads with the model. ``policy.save`` and ``set_parameters`` do not carry them.
@@ -32,7 +32,7 @@ class Provenance(NamedTuple):
 
 
 def read_provenance(*models: Any) -> Provenance:
-    """Provenance of something that is made of these models."""
+    """Provenance of a policy that is made of these models."""
     return Provenance(
         *(
             tuple({one: None for model in models for one in getattr(model, name, ())})
@@ -42,13 +42,13 @@ def read_provenance(*models: Any) -> Provenance:
 
 
 def mark_trained(model: Any, log_ids: Iterable[str]) -> None:
-    """Remember on a model that it has learned from a log."""
+    """Record on a model that it has learned from a log."""
     _mark(model, TRAINED_ON, log_ids)
 
 
 @contextmanager
 def marked_as_selected(model: Any, log_ids: Iterable[str]) -> Iterator[None]:
-    """Remember on a model that it was selected by a log; forgotten again on leaving."""
+    """Record on a model that it was selected by a log; removed again on leaving."""
     before = [(part, getattr(part, SELECTED_BY, None)) for part in _parts(model)]
     _mark(model, SELECTED_BY, log_ids)
     try:
@@ -62,7 +62,7 @@ def marked_as_selected(model: Any, log_ids: Iterable[str]) -> Iterator[None]:
 
 
 def mark_selected(model: Any, log_ids: Iterable[str]) -> None:
-    """Remember on a model that it was selected by a log."""
+    """Record on a model that it was selected by a log."""
     _mark(model, SELECTED_BY, log_ids)
 
 

@@ -1,6 +1,6 @@
 """Bounds on importance ratios that follow from how two policies are built, for every state.
 
-Never from ratios seen in a log: their largest is no bound on those of states not visited.
+They are never taken from logged ratios, which do not bound the ratios in states not visited.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def ratio_bound(
     ----------
     candidate, behavior : Policy
     deterministic : bool
-        Of the candidate.
+        Whether the candidate acts deterministically.
     """
     found = [
         bound

@@ -84,7 +84,7 @@ def register_adapter(
     acting: tuple[str, ...] = (),
     without_exploration: AdapterFunction | None = None,
 ) -> None:
-    """Register how instances of library classes are made a `Policy`.
+    """Register a function that turns instances of library classes into a `Policy`.
 
     Parameters
     ----------

@@ -1,1 +1,1 @@
-"""Results for the eye: a figure, and one self-contained page."""
+"""Rendering of results: tables, figures and self-contained HTML pages."""

@@ -8,7 +8,7 @@ from html import escape
 from .style import STYLE
 from .table import Table
 
-# The browser itself refuses to load anything.
+# Forbids the browser to load anything.
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 
 

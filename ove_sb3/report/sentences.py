@@ -27,7 +27,7 @@ class Answer:
 
 
 def evaluation_answer(result: EvaluationView, verdicts: Sequence[VerdictView]) -> Answer:
-    """Whether the requirements are proven; without any, what the intervals say."""
+    """Whether the requirements are proven; without requirements, a summary of the intervals."""
     if not verdicts:
         return _finding(result)
     details = [str(verdict) for verdict in verdicts]
@@ -44,7 +44,7 @@ def evaluation_answer(result: EvaluationView, verdicts: Sequence[VerdictView]) -
 
 
 def tail_sentence(result: EvaluationView) -> str | None:
-    """What a guaranteed bound says about the worst episodes, in words; None if none does."""
+    """Sentence about the worst episodes from a guaranteed bound; None if there is none."""
     verb = "return" if result.subject == "return" else f"have a {result.subject} of"
     for one in result.quantities.values():
         interval = one.interval

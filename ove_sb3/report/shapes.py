@@ -1,4 +1,4 @@
-"""Numbers behind the pictures, shared by the figure and the HTML page."""
+"""Data of the charts, shared by the figure and the HTML page."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ove_sb3.core.statistics import TrajectoryStatistics
 from .numbers import label
 from .views import QuantityView
 
-# Okabe and Ito's palette, which color-blind eyes tell apart.
+# The colorblind-safe palette of Okabe and Ito.
 BLUE, ORANGE, SKY = "#0072b2", "#d55e00", "#56b4e9"
 _MOST_BINS = 40
 _MOST_POINTS = 200

@@ -38,7 +38,7 @@ class Table:
         return cls(tuple(header), tuple(map(tuple, rows)), strong, faint_last)
 
     def lines(self) -> list[str]:
-        """Aligned lines of text: the first column to the left, the others to the right."""
+        """Lines of text: the first column left-aligned, the others right-aligned."""
         rows = [self.header, *self.rows]
         widths = [max(len(row[k]) for row in rows) for k in range(len(self.header))]
         lines = []

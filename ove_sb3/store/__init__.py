@@ -1,4 +1,4 @@
-"""The log directory: an SQLite index and Parquet shards; knows arrays and dicts only.
+"""Log directories: an SQLite index and Parquet shards, read and written as arrays and dicts.
 
 ======================  =========================================================================
 ``log.sqlite``          the index: metadata of every writer, the table of shards, and the episodes

@@ -1,4 +1,4 @@
-"""Arrow columns: one row per step, numbers as they are, nothing pickled.
+"""Arrow columns: one row per step, plain numbers, nothing pickled.
 
 ========================  =======================================================================
 ``observation``           the observation; ``observation/<key>`` for a dict
@@ -30,7 +30,7 @@ _LARGEST_ENTRY = 1 << 31
 
 
 class Column(NamedTuple):
-    """Name, dtype and shape of the entries of a column; `sparse` ones have one per episode."""
+    """Name, dtype and shape of a column's entries: one per step, or per episode if `sparse`."""
 
     name: str
     dtype: np.dtype[Any]
@@ -71,7 +71,7 @@ def schema_to_json(schema: Schema) -> str:
 
 
 def schema_from_json(text: str) -> Schema:
-    """Inverse of `schema_to_json`; ValueError for anything that is no schema of numbers."""
+    """Inverse of `schema_to_json`; raises ValueError unless all columns are numeric."""
     schema = []
     for entry in json.loads(text):
         dtype = np.dtype(str(entry["dtype"]))
@@ -83,7 +83,7 @@ def schema_from_json(text: str) -> Schema:
             raise ValueError(f"entries of {column.name} are too large: {dtype} {shape}")
         schema.append(column)
     if not {"done", "log_prob", "reward"} <= {column.name for column in schema}:
-        raise ValueError("the columns done, log_prob and reward must be there")
+        raise ValueError("the columns done, log_prob and reward are required")
     return tuple(schema)
 
 
@@ -149,7 +149,7 @@ def _decode(values: pa.Array | pa.ChunkedArray, column: Column) -> NDArray[Any]:
         _, offsets, content = values.buffers()
         cuts = np.frombuffer(offsets, np.int64)[values.offset : values.offset + n + 1]
         if ((sizes := np.diff(cuts)) % max(column.width, 1)).any() or sizes.max() > column.width:
-            raise ValueError(f"entries of {column.name} have another size than {column.width}")
+            raise ValueError(f"entries of {column.name} must have {column.width} bytes")
         present = np.frombuffer(content or b"", np.uint8)[cuts[0] : cuts[-1]]
         return np.asarray(present.view(dtype).reshape(-1, *shape))
     if not column.width:

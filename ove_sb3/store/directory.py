@@ -33,15 +33,15 @@ class Contents:
     Attributes
     ----------
     sources : tuple of Source
-        By writer in the order in which they began, each in the order of logging.
+        Writers in the order in which they began, the steps of each in the order of logging.
     columns : dict of str to dtype
         All columns with an entry per step.
     headers : tuple of dict
         Latest metadata of every writer, as plain values.
     info : dict
-        What the index says about the whole log.
+        Facts about the whole log, from the index.
     bytes_per_step : int
-        Of observation and action.
+        Size of an observation and an action together.
     """
 
     sources: tuple[Source, ...]
@@ -67,15 +67,15 @@ class Contents:
 
 
 def list_sources(location: Location, index: Path | None = None) -> Contents:
-    """List everything in the log, checked against the index, without reading steps.
+    """List the contents of the log, checked against the index, without reading steps.
 
-    `index` is the local directory of the index, if that is another one.
+    `index` is the local directory of the index, if it is not that of the log.
     """
     return _retry(lambda: _list(location, index))
 
 
 def load_all(location: Location) -> tuple[Contents, Arrays]:
-    """All rows of the log in memory: before or after a concurrent overwriting, never between."""
+    """Load all rows of the log: as before or after a concurrent overwrite, never a mixture."""
 
     def load() -> tuple[Contents, Arrays]:
         contents = _list(location, None)
@@ -85,7 +85,7 @@ def load_all(location: Location) -> tuple[Contents, Arrays]:
 
 
 def _retry(read: Callable[[], T]) -> T:
-    """Read again where the log was overwritten meanwhile."""
+    """Call `read`, and call it again if the log was overwritten in the meantime."""
     for _ in range(_ATTEMPTS):
         try:
             return read()
@@ -181,7 +181,7 @@ def _numbered(sources: list[Source], first: int) -> list[Source]:
 def _parse(text: str, path: Path) -> Header:
     header = json.loads(text)
     if not isinstance(header, dict):
-        raise damaged(path, "the metadata of a writer are no object")
+        raise damaged(path, "the metadata of a writer are not a JSON object")
     return header
 
 
@@ -191,7 +191,7 @@ def _shared_columns(sources: Sequence[Source]) -> tuple[dict[str, np.dtype[Any]]
     shapes: dict[str, tuple[int, ...]] = {}
     first = sources[0]
     seen: set[Schema] = set()
-    partial: set[str] = set()  # numbers of episodes that not every source has
+    partial: set[str] = set()  # per-episode columns that some sources lack
     for source in sources:
         if source.schema in seen:
             continue

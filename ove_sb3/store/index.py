@@ -58,7 +58,7 @@ class Reading:
         return found[0] if found else None
 
     def payload(self, row: BatchRow) -> bytes | None:
-        """Payload of a batch; None if the row is gone."""
+        """Payload of a batch; None if the row no longer exists."""
         query = "SELECT payload FROM batches WHERE id = ? AND writer = ?"
         size = "SELECT length(payload) FROM batches WHERE id = ? AND writer = ?"
         key = (row.id, row.writer)
@@ -66,10 +66,10 @@ class Reading:
         if found is None:
             return None
         if found[0] != row.size:
-            raise damaged(self.path, f"the payload of batch {row.id} has another size", row=row.id)
+            raise damaged(self.path, f"the payload of batch {row.id} has a wrong size", row=row.id)
         content = self.connection.execute(query, key).fetchone()[0]
         if not isinstance(content, bytes):
-            raise damaged(self.path, f"the payload of batch {row.id} is no blob", row=row.id)
+            raise damaged(self.path, f"the payload of batch {row.id} is not a blob", row=row.id)
         return content
 
     def info(self) -> dict[str, Any]:
@@ -188,7 +188,7 @@ def writing(directory: Path, durability: Durability = "full") -> Iterator[Writin
 
 
 def create(directory: Path, info: dict[str, Any]) -> None:
-    """Make the directory and its index, unless they are there."""
+    """Create the directory and its index, unless they exist."""
     path = directory / INDEX
     with _guarded(path):
         directory.mkdir(parents=True, exist_ok=True)
@@ -248,7 +248,7 @@ def _connect(path: Path, durability: Durability, *, create: bool = False) -> Ite
 
 @contextmanager
 def _locked(path: Path, durability: Durability) -> Iterator[sqlite3.Connection]:
-    """Connection that holds the lock of writers, on the file that has the name now."""
+    """Connection that holds the write lock of the file that is at `path` now."""
     while True:
         before = path.stat().st_ino if path.exists() else None
         with _connect(path, durability) as connection:
@@ -260,7 +260,7 @@ def _locked(path: Path, durability: Durability) -> Iterator[sqlite3.Connection]:
 
 
 def _check_format(connection: sqlite3.Connection, path: Path) -> None:
-    """Refuse an index that this version did not write, before any of its contents is used."""
+    """Refuse an index that this version did not write, before using any of its contents."""
     found = dict(connection.execute("SELECT name, sql FROM sqlite_master").fetchall())
     application = connection.execute("PRAGMA application_id").fetchone()[0]
     version = connection.execute("PRAGMA user_version").fetchone()[0]
@@ -284,7 +284,7 @@ def _check_format(connection: sqlite3.Connection, path: Path) -> None:
 
 @contextmanager
 def _guarded(path: Path) -> Iterator[None]:
-    """Raise errors of the database as ours, with the file and a remedy."""
+    """Translate errors of SQLite into `StorageError`, with the file and a remedy."""
     try:
         yield
     except sqlite3.Error as error:
@@ -299,7 +299,7 @@ def _guarded(path: Path) -> Iterator[None]:
 
 @contextmanager
 def locked(path: Path) -> Iterator[sqlite3.Connection]:
-    """Connection that keeps all others from writing; nothing is changed by it."""
+    """Connection that holds the write lock without changing anything."""
     with _guarded(path), _locked(path, "full") as connection:
         _check_format(connection, path)
         yield connection
@@ -319,7 +319,7 @@ def raw_rows(
 
 
 def check_durability(durability: object) -> Durability:
-    """Durability, checked."""
+    """Return `durability` if it is valid."""
     if durability == "full":
         return "full"
     if durability == "normal":

@@ -1,4 +1,4 @@
-"""Where the files of a log are: a local directory, or one of another file system."""
+"""Location of a log: a directory of the local or of another file system."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Location:
     Attributes
     ----------
     root : Path
-        Local directory; of another file system, the path there.
+        Path of the directory in its file system.
     filesystem : pyarrow.fs.FileSystem, optional
         File system that holds the directory; None for the local one.
     """
@@ -35,7 +35,7 @@ class Location:
         return self.filesystem.open_input_file(self.path(name).as_posix())
 
     def size(self, name: str) -> int | None:
-        """Size of a file in bytes; None if it is not there."""
+        """Size of a file in bytes; None if it does not exist."""
         if self.filesystem is None:
             try:
                 return self.path(name).stat().st_size

@@ -44,7 +44,7 @@ def missing_index(directory: Path, index: Path) -> StorageError:
 
 
 def refuse_leftovers(directory: Path, index: Path) -> None:
-    """Refuse to begin a log where the remains of another are."""
+    """Refuse to begin a log in a directory that holds the remains of another."""
     if any((directory / name).exists() for name in _EARLIER):
         raise no_log(index)
     if any(directory.glob("part-*.parquet")):
@@ -81,7 +81,7 @@ def vanished(file: str | PathLike[str]) -> LogChangedError:
 
 
 def from_sqlite(path: Path, error: sqlite3.Error) -> StorageError:
-    """Error of the database as ours."""
+    """`StorageError` for an error of SQLite."""
     text = str(error)
     if "locked" in text:
         rule, remedy = "be free for writing within two minutes", "End the process that holds it"
@@ -94,12 +94,12 @@ def from_sqlite(path: Path, error: sqlite3.Error) -> StorageError:
     elif "disk I/O" in text:
         rule, remedy = "be read and written without errors", "Free some space, or check the disk"
     else:
-        return damaged(path, f"the database says: {text}")
+        return damaged(path, f"SQLite reports: {text}")
     return StorageError(f"`{path}` must {rule}: {text}. {remedy}.", path=path)
 
 
 def from_os(path: str | PathLike[str], error: OSError) -> StorageError:
-    """Error of the operating system as ours."""
+    """`StorageError` for an error of the operating system."""
     what = error.strerror or str(error)
     if error.errno in (errno.ENOSPC, errno.EFBIG, errno.EDQUOT):
         remedy = "Free some space; what was written before is intact"

@@ -12,14 +12,14 @@ from .columns import Schema, arrow_schema
 from .tables import BatchRow, damaged
 
 _PLAIN, _CODEC = "none", "lz4"
-_MANY_BYTES = 512  # a step: compress
+_MANY_BYTES = 512  # per step, from which on payloads are compressed
 _LARGEST = 1 << 30  # bytes that a payload may decompress to
 LARGEST_BATCH = 1 << 26
 """Batches of more bytes go to a shard of their own."""
 
 
 class Payload(NamedTuple):
-    """Encoded batch, and what its row says about it."""
+    """Encoded batch, and the values of its row in the index."""
 
     codec: str
     raw_size: int

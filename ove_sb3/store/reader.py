@@ -1,4 +1,4 @@
-"""Rows of a log, a part at a time."""
+"""Reading the rows of a log, one part at a time."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ class Source:
     def _fetch(
         self, rows: Sequence[BatchRow]
     ) -> tuple[list[bytes], tuple[ShardRow, Schema] | None]:
-        """Payloads of the first rows, and the shard that has replaced the one after them."""
+        """Payloads of the first rows; also the shard that has replaced the next row, if it has."""
         contents: list[bytes] = []
         size = 0
         with reading(self.location.root) as index:
@@ -155,7 +155,7 @@ def parse_schema(row: SchemaRow, path: Path) -> Schema:
     try:
         return schema_from_json(row.columns)
     except (ValueError, TypeError, KeyError, AttributeError) as error:
-        raise damaged(path, f"schema {row.id} is no list of columns: {error}") from error
+        raise damaged(path, f"schema {row.id} is not a list of columns: {error}") from error
 
 
 def cut_rows(arrays: Arrays, rows: slice) -> Arrays:
@@ -164,7 +164,7 @@ def cut_rows(arrays: Arrays, rows: slice) -> Arrays:
 
 
 def join(parts: Sequence[Arrays]) -> Arrays:
-    """The rows of all parts, in order; no copy of a single one."""
+    """Concatenate the rows of all parts; a single part is not copied."""
     if len(parts) == 1:
         return parts[0]
     return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}

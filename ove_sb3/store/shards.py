@@ -57,13 +57,13 @@ class ShardFile(NamedTuple):
         sync(self.temporary.parent)
 
     def discard(self) -> None:
-        """Remove the file, under whatever name."""
+        """Remove the file, under its temporary or its final name."""
         self.temporary.unlink(missing_ok=True)
         self.temporary.with_name(self.name).unlink(missing_ok=True)
 
 
 def write_shard(directory: Path, tables: Iterable[pa.Table], schema: Schema) -> ShardFile:
-    """Write a shard under a temporary name, safely on disk.
+    """Write a shard under a temporary name, and sync it to disk.
 
     Rows go to disk in groups of bounded size, so that neither writing nor reading a part needs the
     whole in memory.
@@ -75,7 +75,7 @@ def write_shard(directory: Path, tables: Iterable[pa.Table], schema: Schema) -> 
         sync(temporary)
         blocks = _checksums(temporary)
         return ShardFile(temporary, name, steps, episodes, temporary.stat().st_size, blocks)
-    except OSError as error:  # Arrow's errors of input and output are such, too
+    except OSError as error:  # includes Arrow's I/O errors
         temporary.unlink(missing_ok=True)
         if isinstance(error, StorageError):
             raise
@@ -119,14 +119,14 @@ def _checksums(path: Path) -> bytes:
 def check_shard(location: Location, row: ShardRow, index: Path) -> None:
     """Check name, existence and size of a shard."""
     if not _NAME.fullmatch(row.name):
-        raise damaged(index, f"it names {row.name!r}, which is no name of a shard", row=row.id)
+        raise damaged(index, f"it names {row.name!r}, which is not the name of a shard", row=row.id)
     if row.size < 0 or len(row.blocks) != 4 * -(-row.size // BLOCK):
-        raise damaged(index, f"it has too few checksums of {row.name}", row=row.id)
+        raise damaged(index, f"it has too few checksums for {row.name}", row=row.id)
     size = location.size(row.name)
     if size is None:
         raise LogChangedError(
             f"`{location.path(row.name)}` must be there: {index.name} lists it as a shard of "
-            f"{row.episodes} episodes. Restore it from a copy, or do without these episodes by "
+            f"{row.episodes} episodes. Restore it from a copy, or drop these episodes with "
             "`ove-sb3 repair`.",
             path=location.path(row.name),
         )
@@ -194,7 +194,7 @@ def read_shard(
     rows: tuple[int, int],
     batch: int,
 ) -> Iterator[pa.Table]:
-    """Rows of a shard from the first to before the last, at most `batch` of them at a time."""
+    """Yield the given range of rows of a shard, at most `batch` of them at a time."""
     path, (begin, end) = location.path(row.name), rows
     try:
         with pa.PythonFile(CheckedFile(location, row), mode="r") as file:
@@ -221,7 +221,7 @@ def read_shard(
         raise
     except (pa.ArrowException, OSError, MemoryError, ValueError) as error:
         first_line = (str(error).splitlines() or [type(error).__name__])[0]
-        raise damaged(path, f"Parquet says: {first_line}") from error
+        raise damaged(path, f"Parquet reports: {first_line}") from error
 
 
 def remove_shards(directory: Path, names: set[str]) -> None:

@@ -1,4 +1,4 @@
-"""Reading everything in a log to find damage, and saving the rest."""
+"""Verification and repair of a log."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Piece = ShardRow | BatchRow
 
 @dataclass
 class Verification:
-    """What was found by reading everything.
+    """Result of reading the whole log.
 
     Attributes
     ----------
@@ -39,7 +39,7 @@ class Verification:
     n_episodes : int
         Episodes that can be read.
     lost_episodes : int
-        Episodes that cannot.
+        Episodes that cannot be read.
     damaged_shards : list of Path
     """
 
@@ -60,13 +60,13 @@ class _Intact:
 
 
 def verify(directory: Path) -> Verification:
-    """Read everything in the log and report each damaged row or shard."""
+    """Read the whole log and report each damaged row or shard."""
     with reading(directory) as view:
         return _scan(view, directory)[0]
 
 
 def repair(directory: Path) -> Verification:
-    """Drop what `verify` names, and nothing else; return what was found.
+    """Drop the damaged rows and shards that `verify` reports, and nothing else; return its result.
 
     A new index takes the place of the old one, which is kept as ``damaged-log.sqlite``; shards that
     are damaged are renamed to ``damaged-part-*``.
@@ -83,7 +83,7 @@ def repair(directory: Path) -> Verification:
             _rebuild(temporary, view, intact, found)
             sync(temporary)
             shutil.copyfile(path, directory / f"damaged-{INDEX}")
-            os.replace(temporary, path)  # nobody writes: this process holds the lock of the old one
+            os.replace(temporary, path)  # this process holds the write lock of the old one
             sync(directory)
         finally:
             temporary.unlink(missing_ok=True)
@@ -148,7 +148,7 @@ def _salvage(view: Reading, kind: type[R], found: Verification) -> list[R]:
 def _problem(
     view: Reading, directory: Path, row: Piece, schemas: dict[int, SchemaRow]
 ) -> str | None:
-    """What is wrong with a batch or shard; None if all of it can be read."""
+    """Description of the damage to a batch or shard; None if all of it can be read."""
     place = f"{directory / row.name}" if isinstance(row, ShardRow) else f"{view.path}"
     try:
         if row.schema not in schemas:
@@ -176,7 +176,7 @@ def _read(view: Reading, directory: Path, row: Piece, schema: Schema) -> Iterato
         return
     content = view.payload(row)
     if content is None:
-        raise StorageError(f"batch {row.id} is not there")
+        raise StorageError(f"batch {row.id} is missing")
     yield payloads.decode(row, content, schema, view.path)
 
 
@@ -207,6 +207,6 @@ def _copy_writer(new: Writing, old: Reading, writer: WriterRow, pieces: list[Pie
         moved = row._replace(first_step=steps)
         new.insert(moved, old.payload(row) if isinstance(row, BatchRow) else None)
         steps, episodes = steps + row.steps, episodes + row.episodes
-    # A new name: those who opened the log before, or write to it, must not go on as before.
+    # A new name, so that readers and writers that opened the log before notice the repair.
     name = writer.name if steps == writer.steps else uuid.uuid4().hex
     new.insert(writer._replace(name=name, steps=steps, episodes=episodes))

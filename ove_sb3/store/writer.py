@@ -2,8 +2,8 @@
 
 A flush is one row of the index. Once a writer has many of them, and when it is closed, they are
 turned into a shard: the file is written and synced under a temporary name, then one transaction
-gives it its name, adds its row and removes the rows it replaces. So every episode is there exactly
-once, whenever a process ends.
+gives it its name, adds its row and removes the rows it replaces. Whenever a process ends, every
+flushed episode is stored exactly once.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class BatchWriter:
             self._id = self._register(index, metadata).id
 
     def append(self, batch: Batch | None, metadata: Header) -> None:
-        """Write a batch, if any, and the metadata: from here on they are safe."""
+        """Write a batch, if any, and the metadata; they are safe once this returns."""
         columns = None if batch is None else batch[0]
         if batch is not None and batch[0].nbytes > payloads.LARGEST_BATCH:
             self._append_shard(batch, metadata)
@@ -115,7 +115,7 @@ class BatchWriter:
     def _current(self, index: Writing, metadata: Header) -> WriterRow:
         """The row of this writer; a new one if the log was overwritten."""
         if index.info().get("log") != self._log:
-            raise damaged(index.path, "it is another index than the one this writer began with")
+            raise damaged(index.path, "it is not the index that this writer began with")
         row = index.row(WriterRow, self._id)
         if row is None or row.name != self._name:
             self._name = uuid.uuid4().hex
@@ -188,7 +188,7 @@ def has_episodes(directory: Path) -> bool:
 def compact_directory(directory: Path) -> int:
     """Turn all rows of the index into shards; return the number of writers that had any.
 
-    Writers may go on writing. What killed processes have left behind is removed.
+    Writers may go on writing. Files left behind by killed processes are removed.
     """
     directory = directory.absolute()
     with reading(directory) as index:

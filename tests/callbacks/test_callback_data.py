@@ -159,7 +159,7 @@ def test_the_directory_of_the_training_log_voids_the_guarantee(tmp_path: Path) -
         best_model_save_path=tmp_path / "best",
         **KNOWN,
     )
-    with pytest.warns(ove.DependenceWarning, match=r"labelled approximate and prove no require"):
+    with pytest.warns(ove.DependenceWarning, match=r"labeled approximate and prove no require"):
         model.learn(64, callback=callback)
     assert callback.n_evaluations == 3
     assert not any(callback.evaluations["guaranteed"])

@@ -110,7 +110,7 @@ def learned_distribution() -> dict[float, float]:
 
 
 def adaptive_misses(rounds: int, trials: int) -> dict[tuple[str, float], list[int]]:
-    """The same for the log of a behavior that learns, taken in order, with its overlaps."""
+    """Misses for the log of a behavior that learns, taken in order, with its overlaps."""
     names = ("quantile:0.25", "median", "cvar:0.3", "p_below:0.5")
     counts = {(name, 0.2): [0, 0] for name in names}
     for trial in range(trials):

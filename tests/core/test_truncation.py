@@ -152,7 +152,7 @@ def test_the_tighter_rule_is_refuted_for_draws() -> None:
 def targets_of(
     monkeypatch: pytest.MonkeyPatch, problem: Enumerated, quantity: str, side: str
 ) -> list[Any]:
-    """Everything that a bound of the quantity would bet on, with truncated forms preferred."""
+    """Bet targets of a bound of the quantity, with truncated forms preferred."""
     seen: list[Any] = []
 
     def capture(target: Any, *_: Any) -> int:

@@ -11,7 +11,11 @@ from .damage import Patient, make_hot, make_log
 
 
 @pytest.fixture(params=["plain", "hot journal"])
-def patient(request: pytest.FixtureRequest, tmp_path: Path) -> Patient:
+def patient(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Patient:
+    # Some damage looks like a lock of another process, which is waited for.
+    monkeypatch.setattr("ove_sb3.store.index._BUSY_SECONDS", 0.05)
     expected = make_log(tmp_path / "log")
     if request.param == "plain":
         return Patient(tmp_path / "log", expected)

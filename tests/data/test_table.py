@@ -155,7 +155,7 @@ def test_wrong_arguments_are_named() -> None:
         read(table, propensity="weight")
     with pytest.raises(ove.InvalidInputError, match="column 'user' must hold numbers"):
         read(table, keep=["user"])
-    with pytest.raises(ove.InvalidInputError, match="`keep` must be a sequence of names"):
+    with pytest.raises(ove.InvalidInputError, match="`keep` must be a sequence of column names"):
         read(table, keep="q")
     with pytest.raises(ove.InvalidInputError, match="at least one row"):
         read(table.iloc[:0])

@@ -1,4 +1,4 @@
-"""Everything that would make an answer wrong is refused, with a message that says what to do."""
+"""Input that would make a result wrong is refused, with a message that says what to do."""
 
 from __future__ import annotations
 

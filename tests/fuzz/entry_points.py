@@ -245,7 +245,7 @@ def verdict(requirement: Any) -> Any:
 
 
 def check_verdict(result: Any, given: dict[str, Any]) -> None:
-    """What is proven has a bound on the right side."""
+    """A proven requirement has a bound on the right side."""
     del given
     assert result.status in ("proven", "refuted", "undecided")
 

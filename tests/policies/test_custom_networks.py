@@ -232,7 +232,7 @@ def test_normalize_images_is_the_acting_networks() -> None:
 
 
 def test_during_learning() -> None:
-    """What is logged in `learn` is SB3's own log-probability, also for networks of one's own."""
+    """The log-probability logged in `learn` is SB3's own, also for custom networks."""
     venv = ove.VecLogActionProbability(toys(2))
     model = PPO(policy_with(Residual), venv, n_steps=20, batch_size=40, device="cpu", seed=0)
     venv.set_model(model)

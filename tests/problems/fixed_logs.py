@@ -56,7 +56,7 @@ class Problem:
 
     @property
     def limits(self) -> dict[str, Any]:
-        """What is known in advance, as intervals and evaluations take it."""
+        """Assumptions known in advance, as keyword arguments of intervals and evaluations."""
         return {
             "reward_range": self.reward_range,
             "return_range": self.return_range,

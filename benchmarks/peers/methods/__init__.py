@@ -1,1 +1,1 @@
-"""One module for each environment; each runs there and imports nothing of the others' needs."""
+"""One module per peer; each runs in its peer's environment and imports only what is there."""

@@ -43,8 +43,8 @@ def mean_target(
 ) -> tuple[BetTarget, float, float]:
     """Bet target whose mean is that of the forms; also its pilot estimate and its scale.
 
-    If the forms have different means, x has one of them in every epoch: a bound is then one on the
-    largest.
+    If the forms have different means, x has one of them in every epoch: a lower bound then holds
+    for the largest.
     """
 
     def choices(form: AnyForm, mean: FloatArray, _variance: FloatArray) -> Choices:

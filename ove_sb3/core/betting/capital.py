@@ -18,9 +18,9 @@ behavior that learns from all of them. Then the bet on x_i uses the observations
 when i began, not those before i in the log. Let x_i(t) be the expectation of x_i given
 all that has happened up to time t, if the candidate acted from then on; weighted by the ratios so
 far it is a martingale, and so is 1 + lam (x_i(t) - s) for a bet size fixed when i began.
-Given the past, what happens next in one environment is independent of the others: the product over
-all of them is a martingale too. Its value when all observations are complete is what p is then; on
-the way p leaves out those still running, so that only its last value counts.
+Given the past, the next steps of different environments are independent: the product over all of
+them is a martingale too. Its value when all observations are complete is p/a. Before that, p leaves
+out those still running, so only its last value counts.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _RUN = 16  # observations between two checks of the capital
 _LARGEST_LOSS = 0.95  # of the capital in one observation
 _EPOCH_GROWTH = 1.25
 _AIM = 1.25  # target of p where only its last value counts
-_ENOUGH = 1.1  # p from which on nothing more is bet there
+_ENOUGH = 1.1  # p at which betting stops there
 _LEAST_LEFT = 0.05  # of the observations, for the size of such bets
 _NO_GAINS, _NO_RANKS = np.empty(0), np.empty(0, np.int64)
 _GRID_N = 1e6  # observations that grids are laid for if nothing is known about their number
@@ -54,12 +54,12 @@ class OpenEnd:
     Attributes
     ----------
     unfinished : ndarray of bool, (n,)
-        Observations that never ended. They count as the lower bound of what is bet on.
+        Observations that never ended. They count at the lower bound of the bet target.
     pilot : int
-        Number of observations that the plan rests on, and that are not bet on.
+        Number of observations that the plan is based on, which are not bet on.
     planned : float or None
-        Number of observations expected in all; None if nothing is known: then always as many as
-        there are so far are expected to follow.
+        Number of observations expected in all; None if unknown: then, at any time, as many are
+        expected to follow as there are so far.
     n_open : int
         Largest number of observations that can be under way at the end.
     """
@@ -86,9 +86,9 @@ class Schedule:
         First observation of every block, and n at the end.
     epoch_of_block : ndarray of int64, (n_blocks,)
     planned : ndarray, (n_epochs,)
-        Number of observations that is planned for in every epoch.
+        Planned number of observations, for every epoch.
     remaining : ndarray, (n_blocks,)
-        Number of observations that are planned to follow when a block begins.
+        Planned number of observations from the beginning of a block on.
     grid_n : float
         Number of observations that sets the resolution of grids.
     bet_block : ndarray of int64, (n,), or None
@@ -96,7 +96,7 @@ class Schedule:
     unfinished : ndarray of bool, (n,), or None
         Observations that never ended.
     unfinished_fraction : ndarray, (n_epochs,), or None
-        Fraction of such observations that is planned for in every epoch.
+        Planned fraction of such observations, for every epoch.
     """
 
     n: int
@@ -168,7 +168,7 @@ class Schedule:
 
 
 def _open_blocks(n: int, pilot: int, planned: float | None, n_blocks: int) -> IntArray:
-    """First observations of blocks, which do not depend on n but for the last entry."""
+    """First observation of every block; only the last entry depends on n."""
     last = pilot if planned is None else max(planned, pilot)
     even = np.linspace(pilot, last, n_blocks + 1)
     growth = 1.0 + 4.0 / n_blocks
@@ -180,7 +180,7 @@ def _open_blocks(n: int, pilot: int, planned: float | None, n_blocks: int) -> In
 
 @dataclass(frozen=True)
 class BetTarget:
-    """The variable bet on: x = coefficients @ columns + constants, epoch by epoch.
+    """The bet target, x = coefficients @ columns + constants, epoch by epoch.
 
     Attributes
     ----------

@@ -7,8 +7,8 @@ measured from a reference return m0:
 - coupled or per decision: CDIS and PDIS of rewards less m0/c, and their weights B/c^2 or A/c.
 
 A truncated form (see `truncation`) has the truncated weight w' in place of w and a fourth column,
-its charge k. What is bet against is charged with its largest value, ``z + bound k``, and the
-weight with a mean of 1 is w' + k.
+its charge k. The mass that was cut off counts at the largest value of z: the bet is against
+``z + bound k``, and the weight with a mean of 1 is w' + k.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from ove_sb3.core.truncation import CAPS, column_names
 
 from .capital import Schedule
 
-_FEWEST_PER_CAP = 4  # trajectories per unit of a cap: with fewer its bound says nothing
+_FEWEST_PER_CAP = 4  # trajectories per unit of a cap: with fewer its bound is uninformative
 
 
 @dataclass(frozen=True)

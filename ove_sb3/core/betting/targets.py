@@ -18,7 +18,7 @@ from .forms import AnyForm, TruncatedForm
 _PAST_CAP = 1 << 14  # past observations used for the bet sizes
 _FEW = 1 << 11  # for the choice of the form
 _CONTROLS = np.array([0.0, 0.02, 0.05, 0.1, 0.2, 0.4, 0.7, 1.0])  # from regression slope to bound
-_LUCK = 0.8  # of the loss to variance: less than all, as the capital counts at its largest
+_LUCK = 0.8  # of the loss to variance: less than 1, because the largest capital counts
 _CAUTION = 0.3  # standard errors
 _FEWEST_PER_WEIGHT = 32  # past observations per unit of a cap
 _ROUNDING = 1e-15
@@ -105,8 +105,8 @@ def bet_against(
 
     Form, center and q are chosen per epoch, by the bound predicted from the past of the epoch only.
     As z <= bound * weight, x >= constant - q - (bound - q) max_weight for every q <= bound. A form
-    with charges bets against z + bound * charge, which keeps to the same bound; it must follow a
-    form of the same values without. Also returns the pilot's estimate of the mean of x and the
+    with charges bets against z + bound * charge, which has the same bound; it must follow a form
+    of the same values without charges. Also returns the pilot's estimate of the mean of x and the
     scale of its bound.
     """
     bets = []
@@ -165,10 +165,10 @@ def _second_moments(
 def _predicted_again(form: AnyForm, bets: _Bets, schedule: Schedule, level: float) -> FloatArray:
     """Predicted bounds with the effective second moment, (e,).
 
-    The variance is a fair measure among bets with the same tail of gains, but would prefer a
-    truncated form to a heavy tail that is all gains. On the other hand, weights and charges near a
-    cap are rare: truncated forms are predicted lower for the error of a small past, and not used
-    where it cannot have shown them.
+    The variance compares bets with the same tail of gains fairly, but would favor a truncated form
+    over one whose heavy tail consists of gains. On the other hand, weights and charges near a cap
+    are rare: the prediction for truncated forms is lowered by the error of a small past, and they
+    are not used where the past is too small to contain such weights.
     """
     n, columns = schedule.planned, form.columns
     square = _second_moments(columns, bets.coefficients, schedule, level, _FEW)
@@ -190,8 +190,8 @@ def _best_bets(
     z, bound = choices.z, choices.bound[:, :, None]
     expected = choices.expected
     if len(past.weight) > 3:
-        z = np.concatenate([z, bound], axis=2)  # what is charged may have been at the bound
-        # By regression: the weight has a mean of 1, whatever it is in a small past.
+        z = np.concatenate([z, bound], axis=2)  # the charged mass counts at the bound
+        # By regression: the weight has a mean of 1, though not in a small past.
         surplus = (past.means @ past.weight)[:, None] - 1.0
         slopes = np.clip(past.slopes(z), 0.0, choices.bound)
         expected = choices.constant - past.mean_of(z) + slopes * surplus

@@ -11,7 +11,7 @@ Differences from the text of the paper:
   at gamma = 1.
 - Episodes that end early are padded with rewards of 0, so the range of rewards is widened to
   contain 0.
-- With fewer than 40 trajectories the share of 1/20 for the threshold is raised to 2 of them.
+- With fewer than 40 trajectories, 2 of them are used for the threshold instead of 1/20.
 """
 
 from __future__ import annotations

@@ -43,8 +43,8 @@ class Estimator:
         For a kind of quantities with a parameter, such as the p of a quantile: `estimate`,
         `influence` and `smooth` take it as a second argument, until `bind` fixes it.
     link : callable or None
-        For an estimate that is no smooth function of averages, such as a quantile: increasing map
-        from statistics and a value of the smooth statistic to one of the quantity.
+        For an estimate that is not a smooth function of averages, such as a quantile: increasing
+        map from statistics and a value of the smooth statistic to one of the quantity.
     columns_of : callable or None
         Further columns that depend on the parameter, for a parametric estimator.
     """

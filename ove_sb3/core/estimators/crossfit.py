@@ -1,7 +1,7 @@
-"""The default estimator: centerd CDIS with cross-fitted control variates.
+"""The default estimator: centered CDIS with cross-fitted control variates.
 
-Everything with a known expectation is a control variate. In K folds, with all that is fitted taken
-from the other folds: a center m (the self-normalized mean); the two ways of estimating
+Every variable with a known expectation is a control variate. For each of K folds, the following is
+fitted on the other folds: a center m (the self-normalized mean); the two ways of estimating
 ``E_pi[(G - m)^2]``, coupled-decision and full-trajectory; and five quantities of mean zero, the
 difference of those two, the same for the mean, and the three weights minus one. A ridge regression
 removes what they explain, and the square of the small remaining mean is taken out by its unbiased
@@ -31,13 +31,13 @@ _ROUGH = 1e-6  # relative rounding error from which on a column is not used
 _NEGLIGIBLE = 1e-10  # share of a control's variance below which it is rounding error
 
 
-# The base columns: linear combinations of these are all that the fit looks at.
+# The base columns: the fit uses only linear combinations of these.
 _X, _E, _B, _Y, _A, _W, _WG, _WGG, _ONE = range(9)
 
 
 @dataclass(frozen=True)
 class CrossfitColumns:
-    """Per-trajectory values whose means are what the estimate is built from; all (n,).
+    """Per-trajectory values whose means give the estimate; all (n,).
 
     Attributes
     ----------
@@ -76,7 +76,7 @@ def crossfit_variance(stats: TrajectoryStatistics) -> float:
 def crossfit_columns(stats: TrajectoryStatistics) -> CrossfitColumns:
     """Fit every fold's center and control variates on the other folds.
 
-    With fewer than 4 trajectories there are no other folds to fit on: nothing is centerd and
+    With fewer than 4 trajectories there are no other folds to fit on: nothing is centered and
     no control variate is used.
     """
     n = stats.n_trajectories
@@ -121,7 +121,7 @@ def _base_columns(stats: TrajectoryStatistics) -> tuple[FloatArray, float]:
 
 
 def _form(stats: TrajectoryStatistics, base: FloatArray) -> str:
-    """Which of the two ways of estimating is centerd, see `_combinations`."""
+    """Name of the form that is centered, see `_combinations`."""
     if not np.isfinite(stats.effective_horizon):
         return "unshifted"
     if stats.horizon == 1:
@@ -142,7 +142,7 @@ def _combinations(train: FloatArray, m: float, form: str) -> tuple[FloatArray, F
     - ``"whole"``: the full-trajectory forms alone, where the others are the same or would be
       nothing but rounding error;
     - ``"unshifted"``: the full-trajectory forms, with plain CDIS as control. Without horizon and
-      discount no shift of the rewards shifts every return alike, so that CDIS cannot be centerd.
+      discount no shift of the rewards shifts every return alike, so CDIS cannot be centered.
     """
     unit = np.eye(9)
     second = unit[_WGG] - 2 * m * unit[_WG] + m**2 * unit[_W]

@@ -2,7 +2,7 @@
 
 With S_t the discounted sum of rewards up to step t, and rho_t the product of ratios up to it,
 ``phi(0) + sum_t rho_t (phi(S_t) - phi(S_{t-1}))`` has the mean E[phi(G)] under the candidate. Its
-terms have either sign, so that it has no lower bound: it serves estimates, not guaranteed bounds.
+terms have either sign, so it has no lower bound. It is used for estimates, not guaranteed bounds.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The self-normalized weighted distribution of the return, and what is read off it.
+"""The self-normalized weighted distribution of the return, and estimates from it.
 
-Consistent, not unbiased: probabilities, quantiles and means of the worst returns of the logged
-returns under weights that are normalized to 1.
+Probabilities, quantiles and means of the worst of the logged returns, under weights normalized to
+1. The estimates are consistent, not unbiased.
 """
 
 from __future__ import annotations
@@ -126,7 +126,7 @@ def _quantile(stats: TrajectoryStatistics, p: float) -> float:
 
 
 def _smooth_quantile(stats: TrajectoryStatistics, p: float) -> SmoothStatistic:
-    """Level of the quantile: if the distribution function is too large by e, so is p - e small."""
+    """Level of the quantile: too small by e if the distribution function is too large by e."""
     below = at_most(stats.returns, _quantile(stats, p)).astype(np.float64)
     values = p - _centered(stats, below)
     return SmoothStatistic(values, np.zeros_like(values), split=False)

@@ -1,7 +1,7 @@
 """Resampling of a smooth statistic of two columns: the work behind the bootstrap intervals.
 
 The statistic is ``mean(p) - (mean of q)^2`` with the square of the mean estimated without bias,
-either from the two halves of the data (``"split"``) or from all pairs (``"u"``).
+either from the two halves of the data or from all pairs.
 """
 
 from __future__ import annotations

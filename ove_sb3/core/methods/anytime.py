@@ -1,4 +1,4 @@
-"""Bounds that hold at every number of trajectories at once."""
+"""Bounds that hold simultaneously at every number of trajectories."""
 
 from __future__ import annotations
 
@@ -29,8 +29,9 @@ class AnytimeBetting(Method):
     and logging may stop at any time, whatever was seen until then. They are wider than those of
     `Betting`, which are for one number of trajectories.
 
-    Bets aim at a number of trajectories. Without `target_n` there is a test for each of ten
-    numbers, each at a tenth of the level, and the best of the bounds is taken.
+    Bets aim at a number of trajectories. Without `target_n` there are 16 tests, which aim at 64,
+    128, ..., 2,097,152 trajectories, each at 1/16 of the level. The result is the better bound of
+    the two whose targets are nearest to n.
 
     Attributes
     ----------
@@ -38,7 +39,7 @@ class AnytimeBetting(Method):
         Number of trajectories at which the bounds are to be tightest. They hold at every number.
     running : ndarray of int64, (m,)
         For every trajectory under way, the number of those that had ended when it began. They
-        count at the lower bound of what is bet on, because long ones are under way more often.
+        count at the lower bound of the bet target, because long ones are under way more often.
     """
 
     name = "anytime"
@@ -76,7 +77,7 @@ class AnytimeBetting(Method):
         return lower, upper
 
     def _targets(self, n: int) -> tuple[tuple[int, ...], float]:
-        """Numbers to aim at now, and the share of the level that each of all numbers has."""
+        """Targets to use at n, and the share of the level that every target has."""
         if self.target_n is not None:
             return (self.target_n,), 1.0
         nearest = sorted(_TARGETS, key=lambda target: abs(math.log(target / n)))

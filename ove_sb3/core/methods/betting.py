@@ -27,15 +27,15 @@ class Betting(Method):
     ----------
     n_shuffles : int
         Orders in which independent trajectories are bet on. The bound is the one that most of them
-        agree on, so that it depends little on `rng`. With 1 it is narrower by 4 to 16%, and a
-        matter of chance. Trajectories whose order matters have one order only.
+        agree on, so that it depends little on `rng`. With 1, intervals are about 10 to 15%
+        narrower, but vary with `rng`. Trajectories whose order matters have one order only.
 
     Notes
     -----
     With K shuffles, each has its bound at the level ``m a / K``, and the result is the bound that m
-    of them agree on. If it is wrong, at least m of the K bounds are, which by Markov's inequality
-    has a probability of at most a. The K orders are rotations of one random order: every trajectory
-    comes early in some of them and late in others.
+    of them agree on. If it is wrong, at least m of the K bounds are wrong, which by Markov's
+    inequality has probability at most a. The K orders are rotations of one random order: every
+    trajectory comes early in some of them and late in others.
 
     References
     ----------

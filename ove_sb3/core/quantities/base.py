@@ -31,7 +31,7 @@ class Quantity(ABC):
     title : str
         Display name in full.
     parameter : float or None
-        Number that makes it one of its kind, passed on to its estimators.
+        Parameter of a kind of quantities, such as the p of a quantile; passed to its estimators.
     default_estimator : str
     columns : tuple of Column
         Columns it needs beyond the built-in ones.
@@ -57,7 +57,7 @@ class Quantity(ABC):
         return f"{self.label} of the return"
 
     def meaning(self, lower: str | None, upper: str | None, verb: str = "return") -> str | None:
-        """What the bounds say about episodes, as the end of a sentence; None if nothing plain.
+        """Statement about episodes that the bounds imply, in words; None if there is none.
 
         A bound that says no more than the stated ranges is None.
         """
@@ -65,7 +65,7 @@ class Quantity(ABC):
 
     @property
     def parameter(self) -> float | None:
-        """Number that makes it one of its kind, such as the p of a quantile."""
+        """Parameter of a kind of quantities, such as the p of a quantile."""
         return None
 
     @property
@@ -193,7 +193,7 @@ def number_argument(
 
 
 def percentage(share: float) -> str:
-    """A share in percent, without digits that are rounding."""
+    """A share in percent, without rounding errors."""
     return f"{short_number(round(100 * share, 10))}%"
 
 

@@ -32,7 +32,7 @@ _ERRORS = np.array([-1.0, 1.0])  # of the pilot, further levels
 _SLACK = 0.15  # of the cell that holds the quantile, in standard errors of the CVaR
 _DENSE = 2.0  # standard errors of the pilot within which cells are small
 _FINEST = 8.0  # cells per standard error of the pilot
-_MOST_CELLS = 40  # on either side; what is left is one cell
+_MOST_CELLS = 40  # on either side; the remaining range is one cell
 _GROWTH = {-1.0: 1.5, 1.0: 4.0}  # of the cells further out, to the left and right
 
 
@@ -59,7 +59,7 @@ class CVaR(Quantity):
         return f"CVaR {percentage(self.p)}"
 
     def meaning(self, lower: str | None, upper: str | None, verb: str = "return") -> str | None:
-        """What the lower bound says about episodes."""
+        """Statement about episodes that the lower bound implies."""
         if lower is None:
             return None
         return f"the lowest {percentage(self.p)} of episodes {verb} at least {lower} on average"
@@ -92,8 +92,8 @@ register_quantity("cvar", number_argument("cvar", CVaR))
 def cvar_lower(sample: Sample, p: float, level: float) -> float:
     """Lower confidence bound on the CVaR: that of E[m - max(m - G, 0) / p] for several m.
 
-    Each is at most the CVaR. Which of the m laid by the pilot is bet on is chosen per epoch, from
-    its past.
+    Each is at most the CVaR. The pilot fixes the values of m. The one to bet on is chosen per
+    epoch, from its past.
     """
     schedule, G, pilot = _prepare(sample)
     error = pilot.standard_error(p) * math.sqrt(pilot.n / pilot.size)
@@ -111,8 +111,8 @@ def cvar_lower(sample: Sample, p: float, level: float) -> float:
 def cvar_upper(sample: Sample, p: float, level: float) -> float:
     """Upper confidence bound on the CVaR: the largest over cells (l, r] that cover the range.
 
-    Only the cell of the true quantile matters, so that no union bound over cells is needed. Cells
-    are laid by the pilot and tested from its quantile outwards. One whose r is no larger than the
+    Only the cell of the true quantile matters, so no union bound over cells is needed. Cells are
+    fixed by the pilot and tested from its quantile outwards. One whose r is no larger than the
     bound so far cannot raise it.
     """
     schedule, G, pilot = _prepare(sample)

@@ -56,7 +56,7 @@ class ProbabilityBelow(Quantity):
         return float(at_most(returns, self.x).mean())
 
     def a_priori(self, limits: Limits) -> tuple[float, float]:
-        """From 0 to 1, or what x beyond the range of the return implies."""
+        """From 0 to 1; only 0, or only 1, if x is outside the range of the return."""
         low, high = limits.return_range
         return float(self.x >= high), float(self.x >= low)
 

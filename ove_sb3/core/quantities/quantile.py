@@ -24,7 +24,7 @@ from .base import (
 )
 
 _STEP = 0.1  # of the grid near the quantile, in standard errors of the distribution function
-_SEEN = 5.0  # observations of the rarer outcome from which on the past tells its variance
+_SEEN = 5.0  # fewest observations of the rarer outcome from which its variance is estimated
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class Quantile(Quantity):
         return "median" if self.p == 0.5 else f"{percentage(self.p)} quantile"
 
     def meaning(self, lower: str | None, upper: str | None, verb: str = "return") -> str | None:
-        """What the bound on the side of the tail says about episodes."""
+        """Statement about episodes that the bound on the side of the tail implies."""
         if self.p <= 0.5:
             share, end = percentage(1 - self.p), f"at least {lower}"
         else:
@@ -64,7 +64,7 @@ class Quantile(Quantity):
         return self.p
 
     def of_sample(self, returns: FloatArray) -> float:
-        """Least of the returns that at least a fraction p does not exceed."""
+        """Smallest x such that at least a fraction p of the returns is at most x."""
         return WeightedDistribution.of(returns, np.ones_like(returns)).quantile(self.p)
 
     def a_priori(self, limits: Limits) -> tuple[float, float]:
@@ -87,8 +87,8 @@ register_quantity("median", without_argument(lambda: Quantile(0.5), "median"))
 def threshold_lower(sample: Sample, mass: float, level: float, *, sign: float = 1.0) -> float:
     """Largest x for which P(sign G >= x) > mass is proven, at the given level.
 
-    The thresholds x are a fixed, increasing sequence laid by the pilot. Each tests "E[w 1{sign G >=
-    x}] <= mass", and the first that is not rejected ends the sequence. The result is wrong only if
+    The thresholds x are an increasing sequence fixed by the pilot. Each tests "E[w 1{sign G >= x}]
+    <= mass", and the first that is not rejected ends the sequence. The result is wrong only if
     the first true hypothesis is rejected: no union bound over the thresholds is needed. With >=,
     the result is exact at atoms.
     """
@@ -115,7 +115,7 @@ def threshold_lower(sample: Sample, mass: float, level: float, *, sign: float = 
 def _distinct(
     thresholds: FloatArray, ranks: IntArray, weights: FloatArray
 ) -> tuple[FloatArray, IntArray]:
-    """Leave out thresholds whose test is that of a larger one: no weight lies between the two."""
+    """Leave out thresholds whose test equals that of a larger one: no weight lies between them."""
     between = np.bincount(ranks[weights > 0.0], minlength=thresholds.size + 1)[1:]
     kept = between > 0
     return thresholds[kept], np.concatenate([[0], np.cumsum(kept)])[ranks]
@@ -124,10 +124,10 @@ def _distinct(
 def _for_thresholds(
     target: BetTarget, schedule: Schedule, mass: float, ranks: IntArray
 ) -> BetTarget:
-    """The bet target of one indicator, for the indicators of all thresholds.
+    """Extend the bet target of one indicator to the indicators of all thresholds.
 
-    Only the column w 1{G >= x} differs: it becomes a gain of w up to the observation's rank. Before
-    the rarer outcome has been seen a few times, its variance is that of a coin.
+    Only the column w 1{G >= x} differs: it becomes a gain of w up to the observation's rank. Until
+    the rarer outcome has been seen a few times, its variance is taken to be that of a fair coin.
     """
     seen = schedule.epochs * min(mass, 1.0 - mass)
     least = mass * (1.0 - mass) * np.minimum(1.0, _SEEN / seen)

@@ -1,4 +1,4 @@
-"""Looking at a model without leaving a trace in its training."""
+"""Evaluating a model without any effect on its training."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def untouched(model: Any) -> Iterator[None]:
 
     Restored are the global generators of Python, numpy and torch (all CUDA devices in use
     included), the generators of the action spaces, and the mode of every module of the policy.
-    Training goes on as if nothing had happened in between.
+    Training continues as if nothing had happened in between.
     """
     spaces = _action_spaces(model)
     generators = [space._np_random for space in spaces]
