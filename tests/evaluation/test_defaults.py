@@ -77,12 +77,13 @@ def test_an_estimator_that_some_defaults_lack(log: Any, method: Any) -> None:
     assert list(beside.quantities) == ALL
     assert [name for name in ALL if beside[name].approximate is None] == RISK
     for option in ("method", "approximate"):
-        for options in (
+        wrong: list[dict[str, Any]] = [
             {option: method(estimator="luck")},
             {option: method(estimator="is"), "quantities": ["mean", "median"]},
-        ):
+        ]
+        for options in wrong:
             with pytest.raises(ove.InvalidInputError, match="`estimator` must be one of"):
-                ove.evaluate(*log, **options, **OPTIONS)
+                ove.evaluate(*log, **{**OPTIONS, **options})
 
 
 @pytest.mark.parametrize(
