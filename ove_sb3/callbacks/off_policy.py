@@ -78,8 +78,9 @@ class OffPolicyVarianceCallback(EventCallback):
         Requirements such as ``"variance <= 4"``. A model satisfies them if all are proven. Without
         requirements every model does.
     quantities : sequence of str or Quantity
-        Quantities of the return to evaluate. The mean, by which models are ranked, and those of
-        `requirements` are added.
+        Quantities of the return to evaluate; by default only the mean, the variance and the
+        standard deviation, because `delta` is divided among them. The mean, by which models are
+        ranked, and those of `requirements` are added.
     callback_on_new_best : BaseCallback, optional
         Called when a model that satisfies the requirements has the highest lower bound for the
         mean so far.

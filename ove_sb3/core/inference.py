@@ -254,7 +254,7 @@ def compute_interval(
     base = quantity.base
     bounds = method.bounds(base, stats, limits, tails, adaptive=adaptive, rng=as_generator(rng))
     low, high = base.a_priori(limits)
-    lower, upper = (min(max(bound, low), high) + 0.0 for bound in bounds)  # -0 becomes 0
+    lower, upper = (float(min(max(bound, low), high)) + 0.0 for bound in bounds)  # -0 becomes 0
     lower, upper, consistent = _settle_rounding(lower, upper, high - low)
     label = decide_label(
         assumptions.evidence,

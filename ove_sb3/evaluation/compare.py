@@ -226,6 +226,9 @@ def compare(
         The log; it is read once.
     candidates : mapping of str to model, policy, path or array_like
         See `evaluate`. With paths, `model_class` is required.
+    quantities : sequence of str or Quantity
+        Quantities of the return to evaluate; by default only the mean, the variance and the
+        standard deviation, because `delta` is divided among them.
     delta : float
         Probability that any main interval of any candidate misses: it is divided evenly among the
         candidates, and among the quantities.
@@ -236,7 +239,7 @@ def compare(
     model_class : type or mapping of str to type, optional
         The class that saved the models, or one for each name, and for ``"behavior"``.
     gamma, reward_range, return_range, horizon, max_ratio, max_weight, behavior, reward, \
-quantities, method, approximate, estimators, vec_normalize, deterministic, rng, n_jobs, scheduler, \
+method, approximate, estimators, vec_normalize, deterministic, rng, n_jobs, scheduler, \
 progress
         See `evaluate`; the same for all candidates.
 

@@ -78,12 +78,15 @@ def evaluate(
         Kept column to evaluate in place of the reward, such as a cost; `reward_range` is then its
         range.
     quantities : sequence of str or Quantity
-        Quantities of the return to evaluate.
+        Quantities of the return to evaluate; by default the mean, the variance and the standard
+        deviation, the 5%, 50% and 95% quantiles, and CVaR 10%. Of the defaults, those that
+        `method` has no bounds for are left out, with a warning.
     delta : float
         Probability of a miss of each interval.
     simultaneous : bool
         Let the intervals of all quantities hold together with probability 1 - delta, which is
-        divided evenly among them.
+        divided evenly among them: in six with the default quantities, because the standard
+        deviation has the interval of the variance.
     method : str or Method
         Method of the main intervals, see `interval`.
     approximate : str, Method or None

@@ -14,12 +14,13 @@ from ove_sb3.core.assumptions import Assumptions
 from ove_sb3.core.diagnostics import missing_support
 from ove_sb3.core.label import Evidence
 from ove_sb3.core.methods import Method, as_method
-from ove_sb3.core.quantities import DEFAULT_QUANTITIES, Quantity, as_quantities
+from ove_sb3.core.quantities import DEFAULT_QUANTITIES, Quantity
 from ove_sb3.core.statistics import Column, TrajectoryStatistics
 from ove_sb3.data.metadata import Metadata
 from ove_sb3.errors import InvalidInputError
 from ove_sb3.policies.provenance import Provenance
 
+from .defaults import check_known_to, supported_quantities
 from .error_budget import ErrorBudget
 from .stated import stated_horizon, stated_reward_range
 
@@ -90,9 +91,9 @@ class Plan:
         """Columns needed beyond the built-in ones."""
         used = {}
         for quantity in self.quantities:
-            names = {self.estimators.get(quantity.base.kind)}
-            names |= {method.estimator for method in (self.method, self.approximate) if method}
-            for name in names:
+            names = {method.estimator for method in (self.method, self.approximate) if method}
+            names = {name for name in names if quantity.has_estimator(name)}
+            for name in {self.estimators.get(quantity.base.kind)} | names:
                 for column in quantity.find_estimator(name).columns:
                     used[column.name] = column
             for column in (*quantity.columns, *quantity.base.columns):
@@ -215,16 +216,22 @@ def make_plan(
         ),
     )
     _check_ranges(assumptions)
+    main = as_method(method)
+    beside = None if approximate is None else as_method(approximate)
+    evaluated, left_out = supported_quantities(quantities, main)
+    for each in (main, beside):
+        if each is not None:
+            check_known_to(each, evaluated)
     return Plan(
         assumptions=assumptions,
-        quantities=as_quantities(quantities),
-        method=as_method(method),
-        approximate=None if approximate is None else as_method(approximate),
-        estimators=_check_estimators(estimators, as_quantities(quantities)),
+        quantities=evaluated,
+        method=main,
+        approximate=beside,
+        estimators=_check_estimators(estimators, evaluated),
         budget=ErrorBudget(assumptions.delta, bool(simultaneous), n_candidates, evaluation),
         seed=_seed(rng),
         incomplete_fraction=metadata.incomplete_fraction,
-        warnings=remarks,
+        warnings=(*remarks, *left_out),
         reward=reward,
         selection_counted=selection_counted,
         n_components=len(metadata.components),

@@ -167,6 +167,11 @@ class Evaluation:
         return all(result.interval.guaranteed for result in self.quantities.values())
 
     @property
+    def subject(self) -> str:
+        """Name of the variable whose distribution is estimated: ``"return"``, or a sum of costs."""
+        return self.plan.subject
+
+    @property
     def interval_delta(self) -> float:
         """Probability of a miss of each interval."""
         return self.plan.interval_delta
@@ -283,7 +288,7 @@ class Evaluation:
         where = f" of {self.env_id}" if self.env_id else ""
         by = f" logged by {self.behavior}" if self.behavior else ""
         return (
-            f"Estimated {self.plan.subject} of {self.candidate} from {self.n_trajectories} "
+            f"Estimated {self.subject} of {self.candidate} from {self.n_trajectories} "
             f"episodes{where}{by} (gamma {self.plan.assumptions.gamma:g})"
         )
 

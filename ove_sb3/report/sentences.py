@@ -45,11 +45,16 @@ def evaluation_answer(result: EvaluationView, verdicts: Sequence[VerdictView]) -
 
 def tail_sentence(result: EvaluationView) -> str | None:
     """Sentence about the worst episodes from a guaranteed bound; None if there is none."""
+    verb = "return" if result.subject == "return" else f"have a {result.subject} of"
     for one in result.quantities.values():
         interval = one.interval
-        meaning = one.quantity.meaning(number(interval.lower), number(interval.upper))
-        known = interval.guaranteed and interval.lower > interval.a_priori[0]
-        if meaning is not None and known:
+        low, high = interval.a_priori
+        meaning = one.quantity.meaning(
+            number(interval.lower) if interval.lower > low else None,
+            number(interval.upper) if interval.upper < high else None,
+            verb,
+        )
+        if meaning is not None and interval.guaranteed:
             return f"With {percent(interval.delta)} confidence {meaning}."
     return None
 

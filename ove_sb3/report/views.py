@@ -57,6 +57,10 @@ class EvaluationView(Protocol):
         """Results by short name."""
 
     @property
+    def subject(self) -> str:
+        """Name of the variable whose distribution is estimated, such as ``"return"``."""
+
+    @property
     def headline(self) -> str:
         """Candidate and log in one line."""
 

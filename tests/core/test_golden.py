@@ -97,6 +97,7 @@ def test_evaluations(name: str, candidate: str, together: str) -> None:
         problem.steps.candidates[candidate],
         gamma=problem.gamma,
         horizon=problem.horizon,
+        quantities=["mean", "variance", "std"],
         simultaneous=together == "simultaneous",
         method=ove.Betting(n_shuffles=1),
         **problem.limits,

@@ -15,6 +15,7 @@ from scipy.stats import binomtest
 from stable_baselines3 import PPO
 
 import ove_sb3 as ove
+from ove_sb3.core.quantities import MOMENTS
 from tests.problems.corridor import GAMMA, choices, exact_moments, make_model, simulate
 
 
@@ -29,7 +30,7 @@ def test_delta_is_split_over_candidates_and_quantities(
     comparison = ove.compare(data, models, gamma=GAMMA, delta=0.12)
     assert len(comparison) == 3
     for name, model in models.items():
-        alone = ove.evaluate(data, model, gamma=GAMMA, delta=0.02)
+        alone = ove.evaluate(data, model, gamma=GAMMA, delta=0.02, quantities=MOMENTS)
         assert list(comparison[name].quantities) == list(alone.quantities)
         for quantity, one in comparison[name].quantities.items():
             assert one == alone[quantity]

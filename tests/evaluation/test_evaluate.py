@@ -69,6 +69,7 @@ def test_the_simulator_of_these_tests_follows_the_exact_distribution() -> None:
 
 
 ONE_ORDER = ove.Betting(n_shuffles=1)
+DEFAULT_NAMES = ["mean", "variance", "std", "quantile:0.05", "median", "quantile:0.95", "cvar:0.1"]
 
 
 def misses(n_trials: int, n: int, delta: float) -> tuple[int, int]:
@@ -118,7 +119,7 @@ def test_it_agrees_with_the_core(data: ove.Trajectories, candidate: PPO) -> None
     stats = ove.trajectory_statistics(
         log_probs - data.log_probs, data.rewards, data.lengths, gamma=GAMMA, horizon=HORIZON
     )
-    assert list(result.quantities) == ["mean", "variance", "std"]
+    assert list(result.quantities) == DEFAULT_NAMES
     for name, one in result.quantities.items():
         assert one.estimate == ove.estimate(stats, name)
         assert one.interval == ove.interval(stats, name, rng=3, **options)
@@ -169,12 +170,12 @@ def test_a_deterministic_candidate(data: ove.Trajectories, candidate: PPO) -> No
 
 def test_simultaneous_splits_delta(data: ove.Trajectories, candidate: PPO) -> None:
     result = ove.evaluate(data, candidate, gamma=GAMMA, delta=0.1, simultaneous=True)
-    half = ove.evaluate(data, candidate, gamma=GAMMA, delta=0.05)
-    assert intervals(result) == intervals(half)
+    sixth = ove.evaluate(data, candidate, gamma=GAMMA, delta=0.1 / 6)  # std: that of the variance
+    assert intervals(result) == intervals(sixth)
     assert result.plan.budget.delta == 0.1
-    assert result.interval_delta == result.plan.interval_delta == 0.05
+    assert result.interval_delta == result.plan.interval_delta == 0.1 / 6
     assert result.joint_delta == 0.1
-    assert half.joint_delta is None
+    assert sixth.joint_delta is None
     assert "hold together with 90%" in str(result)
 
 
@@ -370,13 +371,17 @@ def test_text_dict_and_frozen(result: ove.Evaluation) -> None:
         "95% bootstrap",
         "behavior",
     ]
-    assert [line.split("  ")[0] for line in lines[3:6]] == [
+    assert [line.split("  ")[0] for line in lines[3:10]] == [
         "mean",
         "variance",
         "standard deviation",
+        "5% quantile",
+        "median",
+        "95% quantile",
+        "CVaR 10%",
     ]
-    assert lines[2:6] == result.table.lines()
-    assert len({len(line) for line in lines[2:6]}) == 1, "aligned"
+    assert lines[2:10] == result.table.lines()
+    assert len({len(line) for line in lines[2:10]}) == 1, "aligned"
     plain = json.loads(json.dumps(result.to_dict(), allow_nan=False))
     assert set(plain) == {
         "candidate",

@@ -15,6 +15,7 @@ import torch
 from stable_baselines3 import PPO
 
 import ove_sb3 as ove
+from ove_sb3.core.quantities import MOMENTS
 from tests.problems.corridor import GAMMA, REWARD_RANGE, make_env, with_unfinished
 
 Answer = dict[str, Any] | tuple[type[Exception], str]
@@ -67,7 +68,8 @@ def through_callback(data: Any, **options: Any) -> tuple[Answer, PPO | None]:
 
 
 def through_evaluate(data: Any, model: PPO, **options: Any) -> Answer:
-    options = {"simultaneous": True, "approximate": None, "gamma": GAMMA, **options}
+    options = {"quantities": MOMENTS, "simultaneous": True, "gamma": GAMMA, **options}
+    options = {"approximate": None, **options}
     try:
         return answer_of(ove.evaluate(data, model, **options))
     except ove.OveError as error:
@@ -238,7 +240,9 @@ def test_a_log_of_its_own_training_is_approximate_and_proves_nothing(
     assert not result.guaranteed
     assert any("trained on these trajectories" in text for text in result.warnings)
     assert [verdict.status for verdict in callback.last_verdicts] == ["undecided"]
-    independent = ove.evaluate(data, model, gamma=GAMMA, simultaneous=True, approximate=None)
+    independent = ove.evaluate(
+        data, model, gamma=GAMMA, quantities=MOMENTS, simultaneous=True, approximate=None
+    )
     for name, one in result.quantities.items():
         assert one.interval.lower == independent[name].interval.lower
         assert one.interval.upper == independent[name].interval.upper

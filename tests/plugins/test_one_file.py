@@ -204,7 +204,7 @@ def test_the_command_line_loads_installed_plugins(
     )
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
-    assert set(found["quantities"]) == {"mean", "variance", "std", "scaled_mean:3", "scaled_mean:2"}
+    assert {"mean", "variance", "std", "scaled_mean:3", "scaled_mean:2"} <= set(found["quantities"])
     assert found["quantities"]["variance"]["estimator"] == "toy"
     assert found["quantities"]["mean"]["approximate"]["method"] == "fixed_width"
     assert found["requirements"][0]["status"] == "proven"

@@ -24,7 +24,7 @@ def bars(axes: Any) -> list[list[float]]:
 def test_the_figure_shows_the_result(result: ove.Evaluation) -> None:
     figure = result.plot()
     panels = {axes.get_title(): axes for axes in figure.axes}
-    assert len(panels) == len(figure.axes) == 5
+    assert len(panels) == len(figure.axes) == 9
     assert result.stats is not None
     shape = histogram(result.stats)
     drawn = panels["Distribution of the return"].patches[-1].get_data()  # type: ignore[attr-defined]
@@ -33,6 +33,10 @@ def test_the_figure_shows_the_result(result: ove.Evaluation) -> None:
         ("Mean of the return", "mean"),
         ("Variance of the return", "variance"),
         ("Standard deviation of the return", "std"),
+        ("5% quantile of the return", "quantile:0.05"),
+        ("Median of the return", "median"),
+        ("95% quantile of the return", "quantile:0.95"),
+        ("CVaR 10% of the return", "cvar:0.1"),
     ):
         lines = bars(panels[title])
         assert len(result[name].intervals) == 2
@@ -91,6 +95,10 @@ def test_a_result_without_weights_shows_its_intervals(no_weights: ove.Evaluation
         "Mean of the return",
         "Variance of the return",
         "Standard deviation of the return",
+        "5% quantile of the return",
+        "Median of the return",
+        "95% quantile of the return",
+        "CVaR 10% of the return",
     ]
     for axes, one in zip(figure.axes, no_weights.quantities.values(), strict=True):
         low, high = one.interval.a_priori

@@ -203,6 +203,7 @@ def test_approximate_intervals_are_called_so(result: ove.Evaluation) -> None:
             gamma=0.95,
             method="normal",
             approximate=None,
+            quantities=["mean", "variance", "std"],
             simultaneous=simultaneous,
         )
         text = text_of(evaluation_page(shown))

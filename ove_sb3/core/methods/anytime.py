@@ -52,6 +52,10 @@ class AnytimeBetting(Method):
     target_n: int | None = None
     running: IntArray = field(default_factory=lambda: _NOTHING)
 
+    def supports(self, quantity: Quantity) -> bool:
+        """Whether the quantity has bounds on both sides."""
+        return quantity.base.overrides("betting_lower", "betting_upper")
+
     def bounds(
         self,
         quantity: Quantity,

@@ -54,6 +54,10 @@ class Betting(Method):
         n_shuffles = check_integer(self.n_shuffles, "n_shuffles", 1)
         object.__setattr__(self, "n_shuffles", n_shuffles)
 
+    def supports(self, quantity: Quantity) -> bool:
+        """Whether the quantity has bounds on both sides."""
+        return quantity.base.overrides("betting_lower", "betting_upper")
+
     def bounds(
         self,
         quantity: Quantity,

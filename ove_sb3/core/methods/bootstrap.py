@@ -48,8 +48,9 @@ class Bootstrap(Method):
         check_integer(self.n_resamples, "n_resamples", 10)
 
     def supports(self, quantity: Quantity) -> bool:
-        """Whether the estimator can be resampled."""
-        return quantity.find_estimator(self.estimator).can_be_resampled
+        """Whether the quantity has the estimator, and it can be resampled."""
+        name = self.estimator
+        return quantity.has_estimator(name) and quantity.find_estimator(name).can_be_resampled
 
     def bounds(
         self,

@@ -36,6 +36,10 @@ class Concentration(Method):
     def __post_init__(self) -> None:
         check_choice(self.inequality, "inequality", INEQUALITIES)
 
+    def supports(self, quantity: Quantity) -> bool:
+        """Whether the quantity has bounds on both sides."""
+        return quantity.base.overrides("concentration_lower", "concentration_upper")
+
     def bounds(
         self,
         quantity: Quantity,

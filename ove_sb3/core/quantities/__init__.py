@@ -18,8 +18,18 @@ from .variance import Variance
 MOMENTS: tuple[Quantity, ...] = (Mean(), Variance(), StandardDeviation())
 """Default where all intervals must hold together, which every further quantity widens."""
 
-DEFAULT_QUANTITIES: tuple[Quantity, ...] = MOMENTS
-"""Default of `evaluate`, where each interval holds by itself."""
+DEFAULT_QUANTITIES: tuple[Quantity, ...] = (
+    *MOMENTS,
+    Quantile(0.05),
+    Quantile(0.5),
+    Quantile(0.95),
+    CVaR(0.1),
+)
+"""Default of `evaluate`, where each interval holds by itself.
+
+The objects themselves are the default: a method without bounds for one of them leaves it out, but
+refuses an equal quantity that was asked for.
+"""
 
 __all__ = [
     "DEFAULT_QUANTITIES",

@@ -56,8 +56,11 @@ class Quantity(ABC):
         """Display name in full."""
         return f"{self.label} of the return"
 
-    def meaning(self, lower: str, upper: str) -> str | None:
-        """Statement about episodes that the bounds imply, in words; None if there is none."""
+    def meaning(self, lower: str | None, upper: str | None, verb: str = "return") -> str | None:
+        """Statement about episodes that the bounds imply, in words; None if there is none.
+
+        A bound that says no more than the stated ranges is None.
+        """
         return None
 
     @property
@@ -86,6 +89,18 @@ class Quantity(ABC):
         """Estimator of `base` by name; the default one for None."""
         chosen = self.base.default_estimator if name is None else name
         return find_estimator(self.base.kind, chosen).bind(self.base.parameter)
+
+    def has_estimator(self, name: str | None = None) -> bool:
+        """Whether there is an estimator of `base` of that name."""
+        try:
+            self.find_estimator(name)
+        except InvalidInputError:
+            return False
+        return True
+
+    def overrides(self, *names: str) -> bool:
+        """Whether it has methods of its own in place of all of those named of `Quantity`."""
+        return all(getattr(type(self), name) is not getattr(Quantity, name) for name in names)
 
     def estimate(self, stats: TrajectoryStatistics, estimator: str | None = None) -> float:
         """Point estimate."""

@@ -58,9 +58,11 @@ class CVaR(Quantity):
         """Display name."""
         return f"CVaR {percentage(self.p)}"
 
-    def meaning(self, lower: str, upper: str) -> str | None:
+    def meaning(self, lower: str | None, upper: str | None, verb: str = "return") -> str | None:
         """Statement about episodes that the lower bound implies."""
-        return f"the worst {percentage(self.p)} of episodes return at least {lower} on average"
+        if lower is None:
+            return None
+        return f"the lowest {percentage(self.p)} of episodes {verb} at least {lower} on average"
 
     @property
     def parameter(self) -> float:

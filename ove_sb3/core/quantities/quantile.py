@@ -49,11 +49,14 @@ class Quantile(Quantity):
         """Display name."""
         return "median" if self.p == 0.5 else f"{percentage(self.p)} quantile"
 
-    def meaning(self, lower: str, upper: str) -> str | None:
+    def meaning(self, lower: str | None, upper: str | None, verb: str = "return") -> str | None:
         """Statement about episodes that the bound on the side of the tail implies."""
         if self.p <= 0.5:
-            return f"at least {percentage(1 - self.p)} of episodes return at least {lower}"
-        return f"at least {percentage(self.p)} of episodes return at most {upper}"
+            share, end = percentage(1 - self.p), f"at least {lower}"
+        else:
+            share, end = percentage(self.p), f"at most {upper}"
+        known = lower if self.p <= 0.5 else upper
+        return None if known is None else f"at least {share} of episodes {verb} {end}"
 
     @property
     def parameter(self) -> float:
