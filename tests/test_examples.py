@@ -57,7 +57,7 @@ def test_examples_run_and_their_intervals_contain_the_truth(name: str) -> None:
     assert truth is not None, done.stdout
     values = {"mean": float(truth[1]), "variance": float(truth[2])}
     bounds = INTERVAL.findall(done.stdout)
-    if "95% guaranteed   " in done.stdout or "97.5% guaranteed   " in done.stdout:
+    if re.search("[0-9]% guaranteed   ", done.stdout):
         bounds += [(row[0], row[2], row[3]) for row in ROW.findall(done.stdout)]
     if name == "callback_in_training.py":
         *_, lower, upper = re.findall(rf"mean >= {NUMBER}, variance <= {NUMBER}", done.stdout)[-1]
@@ -104,7 +104,7 @@ def test_the_check_succeeds_only_if_all_requirements_are_proven(
         (("--log", "/nowhere"), "must be a directory of logged episodes"),
         (("--model", "/nowhere.zip"), "No such file"),
         (("--algorithm", "XYZ"), "XYZ"),
-        (("--reward-range", "0", "1"), "`reward_range` must contain all logged rewards"),
+        (("--reward-range", "0", "1"), "`reward_range` must contain that of the log"),
         (("--require", "variance of 3"), "a requirement must be a quantity"),
     ],
 )

@@ -207,7 +207,7 @@ def test_a_bound_that_is_found_is_used_and_named(candidate: PPO) -> None:
     assert known.plan.assumptions.max_ratio == pytest.approx(2.0)
     words = " ".join(known["variance"].interval.assumptions)
     assert "ratio exceeds 2, as the behavior is a mixture that covers it" in words
-    assert known["variance"].interval.width <= 1.02 * stated["variance"].interval.width
+    assert known["variance"].interval.width <= 1.1 * stated["variance"].interval.width
 
 
 def with_log_probs(data: ove.Trajectories, log_probs: Any) -> ove.Trajectories:

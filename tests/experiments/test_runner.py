@@ -127,7 +127,8 @@ def test_the_settings_are_saved_with_versions(tmp_path: Path) -> None:
         "estimator": "cdis",
         "uses_ratio": False,
     }
-    assert plain["bounds"]["betting_ratio"] == {"method": "betting", "uses_ratio": True}
+    betting = {"method": "betting", "n_shuffles": 10, "uses_ratio": True}
+    assert plain["bounds"]["betting_ratio"] == betting
     assert plain["estimators"][-1] == "crossfit"
     assert set(plain["versions"]) >= {"python", "numpy", "ove-sb3", "torch", "stable-baselines3"}
 

@@ -368,7 +368,7 @@ def test_loops_of_ones_own() -> None:
     env = ove.LogActionProbability(Toy())
     env.reset()
     with pytest.raises(ove.InvalidInputError, match="`model` must be set"):
-        env.step(0)
+        env.trajectories()
     env.set_model(make_model("PPO-discrete"))
     env.step(0)
     with pytest.raises(ove.InvalidInputError, match="after an episode has ended"):
