@@ -95,8 +95,8 @@ def evaluate(
         reward = None
     elif candidate is None or candidate_propensity is not None:
         raise typer.BadParameter(
-            "Missing argument CANDIDATE, which a log directory needs; --candidate-propensity is for "
-            "tables."
+            "Missing argument CANDIDATE, which a log directory needs; --candidate-propensity is "
+            "for tables."
         )
     result = evaluate_candidate(
         data,
