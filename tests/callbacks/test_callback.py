@@ -118,7 +118,7 @@ def test_an_evaluation_is_that_of_evaluate(options: dict[str, Any]) -> None:
     data, model = log(), small_ppo()
     callback = make_callback(data, error_spending="each", delta=0.1, **options)
     model.learn(32, callback=callback)
-    options = {"approximate": None, **options}
+    options = {"approximate": None, "quantities": ["mean", "variance", "std"], **options}
     expected = ove.evaluate(data, model, gamma=GAMMA, delta=0.1, simultaneous=True, **options)
     assert callback.last_evaluation is not None
     assert callback.last_evaluation.to_dict() == expected.to_dict()

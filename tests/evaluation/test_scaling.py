@@ -186,7 +186,7 @@ def test_processes_that_keep_dying_are_an_error(
 ) -> None:
     monkeypatch.setattr(parallel, "MOST_FAILURES", 1)
     deadly = Deadly(as_policy_candidate(candidate, data), tmp_path, after=4 * BLOCK, times=100)
-    with pytest.raises(ove.WorkerError, match=r"2 times .* of 11 tasks done.*n_jobs"):
+    with pytest.raises(ove.WorkerError, match=r"2 times, .* of 11 tasks done.*n_jobs"):
         reduce_log(
             ove.open_log(folder, chunk_steps=1), [deadly], gamma=GAMMA, horizon=HORIZON, n_jobs=2
         )
