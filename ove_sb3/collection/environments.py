@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from importlib.metadata import PackageNotFoundError, version
 from types import FrameType
 from typing import Any, SupportsFloat
 
@@ -19,6 +18,7 @@ from stable_baselines3.common.vec_env import (
     VecTransposeImage,
 )
 
+from ove_sb3._versions import library_versions
 from ove_sb3.data.metadata import Metadata, describe_space
 from ove_sb3.errors import InvalidInputError
 from ove_sb3.policies.observations import copy_observations, is_image_space
@@ -201,7 +201,7 @@ def _env_metadata(env: Any, spec: Any, horizon: int | None) -> dict[str, Any]:
         "horizon": horizon,
         "observation_space": describe_space(env.observation_space),
         "action_space": describe_space(env.action_space),
-        "versions": versions(),
+        "versions": library_versions(),
     }
 
 
@@ -244,17 +244,6 @@ def _remote_limits(venv: VecEnv) -> list[int | None]:
     except (AttributeError, NotImplementedError):
         return []
     return [None if limit is None else int(limit) for limit in limits]
-
-
-def versions() -> dict[str, str]:
-    """Versions of the libraries that a log depends on."""
-    installed = {}
-    for name in ("ove-sb3", "gymnasium", "stable-baselines3", "sb3-contrib", "torch", "numpy"):
-        try:
-            installed[name] = version(name)
-        except PackageNotFoundError:
-            continue
-    return installed
 
 
 def stack_observations(observations: Sequence[Any]) -> Any:
