@@ -5,18 +5,15 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import platform
 from collections.abc import Mapping
 from functools import cache
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 import ove_sb3
 import ove_sb3.core
 import ove_sb3.envs
-
-_PACKAGES = ("numpy", "scipy", "numba", "gymnasium", "stable-baselines3", "torch", "simglucose")
+from ove_sb3._versions import library_versions
 
 
 def write_json(path: Path, content: Any) -> None:
@@ -71,10 +68,4 @@ def _digest(source: str) -> str:
 
 def versions() -> dict[str, str]:
     """Versions of Python and of the packages that the results depend on."""
-    numbers = {"python": platform.python_version(), "ove-sb3": ove_sb3.__version__}
-    for package in _PACKAGES:
-        try:
-            numbers[package] = metadata.version(package)
-        except metadata.PackageNotFoundError:
-            numbers[package] = "not installed"
-    return numbers
+    return library_versions("simglucose")

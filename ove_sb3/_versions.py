@@ -16,10 +16,10 @@ _LIBRARIES = (
 )
 
 
-def library_versions() -> dict[str, str]:
-    """Versions of this package, Python and the libraries that results depend on."""
+def library_versions(*further: str) -> dict[str, str]:
+    """Versions of this package, Python and the libraries that results depend on, if installed."""
     versions = {"python": platform.python_version()}
-    for name in ("ove-sb3", *_LIBRARIES):
+    for name in ("ove-sb3", *_LIBRARIES, *further):
         try:
             versions[name] = version(name)
         except PackageNotFoundError:
