@@ -18,6 +18,7 @@ from .methods import Method, Tails, as_method
 from .quantities import Quantity, as_quantity
 from .statistics import TrajectoryStatistics, check_statistics
 
+FIXED_NUMBER = "the number of trajectories was fixed in advance"
 SIDES = ("both", "lower", "upper")
 _ROUNDING = 1e-9  # of the a priori range, or of the bounds: crossing by less is rounding
 
@@ -371,7 +372,7 @@ def _in_words(
 
 def _stop_in_words(stats: TrajectoryStatistics) -> str:
     if stats.logging is None:
-        return "the number of trajectories was fixed in advance"
+        return FIXED_NUMBER
     stop = (
         "after a number of steps fixed in advance"
         if stats.logging.stopped_by_steps

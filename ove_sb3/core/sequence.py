@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +12,7 @@ from ove_sb3._validation import FloatArray, IntArray, check_integer
 from ove_sb3.errors import InvalidInputError
 
 from .assumptions import Assumptions
-from .inference import compute_interval, intersection, warn_without_support
+from .inference import FIXED_NUMBER, compute_interval, intersection, warn_without_support
 from .interval import Interval
 from .label import Evidence
 from .methods.anytime import AnytimeBetting
@@ -23,6 +23,10 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _FIRST = 60  # trajectories: before, there is little more than the pilot
+_ORDER = (
+    "trajectories are in the order in which they ended, each begun when the last had ended, or "
+    "`overlaps` counts those that ended while each was running; logging may stop at any time"
+)
 _GROWTH = 1.35  # of the number of trajectories from one entry to the next
 
 
@@ -185,4 +189,6 @@ def _at(
 ) -> Interval:
     method = AnytimeBetting(target_n, running_at(n, stats.overlaps))
     part: Any = stats if n == len(stats) else stats.select(np.arange(n))
-    return compute_interval(part, quantity, method, assumptions)
+    interval = compute_interval(part, quantity, method, assumptions)
+    others = (text for text in interval.assumptions if text != FIXED_NUMBER)
+    return replace(interval, assumptions=(_ORDER, *others))
