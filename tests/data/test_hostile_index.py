@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sqlite3
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
@@ -33,6 +35,13 @@ NAMES = [
 ]
 
 
+CHANGES: dict[str, Callable[[Path], object]] = {
+    "compact": compact,
+    "repair": repair,
+    "overwrite": lambda log: some(6).save(log, overwrite=True),
+}
+
+
 def forge(log: Path, name: str) -> None:
     """Rename the shard in the index, with the checksums that belong to it."""
     with reading(log) as index:
@@ -56,20 +65,20 @@ def test_names_do_not_leave_the_directory(tmp_path: Path, name: str) -> None:
         ove.open_log(log)
     assert caught.value.path == log / "log.sqlite"
     assert len(verify(log).problems) == 1
-    writer = EpisodeWriter(log, data.metadata)  # has an index of its own to add to
-    writer.add(data)
-    writer.flush()
-    for change in (
-        lambda: compact(log),
-        lambda: repair(log),
-        lambda: data.save(log, overwrite=True),
-    ):
+    for name_, change in CHANGES.items():
+        copy = tmp_path / name_ / "log"
+        shutil.copytree(log, copy)
+        for file, content in before.items():
+            (copy.parent / file.name).write_bytes(content)
+        writer = EpisodeWriter(copy, data.metadata)
+        writer.add(data)
+        writer.flush()
         with suppress(OveError):
-            change()
-        assert {file: file.read_bytes() for file in tmp_path.glob("*.parquet")} == before
-        assert sorted(os.listdir(tmp_path)) == sorted(["log", *(file.name for file in before)])
-        assert (log / "log.sqlite").exists()
-    assert len(ove.Trajectories.load(log)) == 6
+            change(copy)
+        assert sorted(os.listdir(copy.parent)) == sorted(["log", *(file.name for file in before)])
+        assert all((copy.parent / file.name).read_bytes() == before[file] for file in before)
+        assert (copy / "log.sqlite").exists()
+        assert outside.exists()
 
 
 def test_sql_in_a_name_is_a_name(tmp_path: Path) -> None:

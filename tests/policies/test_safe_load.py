@@ -203,7 +203,8 @@ def test_hostile_files(kind: str, tmp_path: Path, no_pickle: None) -> None:
     if kind == "huge buffer":  # not needed for acting: not taken from the file
         ove.safe_load_model(file, type(model), *spaces_of(case))
         return
-    with pytest.raises(ove.InvalidInputError, match=r"bad\.zip"):
+    reason = "asks for a size" if kind in ("huge network", "deep network") else ""
+    with pytest.raises(ove.InvalidInputError, match=rf"bad\.zip .*{reason}"):
         ove.safe_load_model(file, type(model), *spaces_of(case))
 
 
