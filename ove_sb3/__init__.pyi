@@ -76,6 +76,7 @@ from .policies.log_prob import log_prob as log_prob
 from .policies.mixtures import EpsilonGreedyPolicy as EpsilonGreedyPolicy
 from .policies.mixtures import MixturePolicy as MixturePolicy
 from .policies.registry import register_policy as register_policy
+from .policies.sb3.safe_load import safe_load_model as safe_load_model
 
 __all__: list[str]
 __version__: str
