@@ -12,7 +12,8 @@ from ove_sb3.core.concentration.inequalities import Inequality
 from ove_sb3.core.estimators.base import Estimator, find_estimator
 from ove_sb3.core.registry import Registry
 from ove_sb3.core.sample import Sample
-from ove_sb3.core.statistics import Column, TrajectoryStatistics
+from ove_sb3.core.statistics import TrajectoryStatistics
+from ove_sb3.core.steps import Column
 from ove_sb3.errors import InvalidInputError
 
 
