@@ -7,6 +7,7 @@ from .collection.collect import collect as collect
 from .collection.wrappers import LogActionProbability as LogActionProbability
 from .collection.wrappers import VecLogActionProbability as VecLogActionProbability
 from .core.assumptions import Assumptions as Assumptions
+from .core.band import DistributionBand as DistributionBand
 from .core.diagnostics import Diagnostics as Diagnostics
 from .core.diagnostics import diagnose as diagnose
 from .core.estimators import Estimator as Estimator

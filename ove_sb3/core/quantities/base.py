@@ -34,11 +34,14 @@ class Quantity(ABC):
     parameter : float or None
         Parameter of a kind of quantities, such as the p of a quantile; passed to its estimators.
     default_estimator : str
+    is_location : bool
+        Whether it is a place on the axis of the return, like the mean and unlike the variance.
     columns : tuple of Column
         Columns it needs beyond the built-in ones.
     """
 
     kind: ClassVar[str]
+    is_location: ClassVar[bool] = False
     default_estimator: ClassVar[str] = "crossfit"
     columns: ClassVar[tuple[Column, ...]] = ()
 
