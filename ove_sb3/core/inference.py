@@ -14,7 +14,7 @@ from ove_sb3.errors import InvalidInputError, SupportWarning
 from .assumptions import Assumptions, check_mean_weight
 from .interval import Interval
 from .label import Evidence, Label, decide_label
-from .methods import Method, Tails, as_method
+from .methods import Method, MethodInputs, Tails, as_method
 from .quantities import Quantity, as_quantity
 from .statistics import TrajectoryStatistics, check_statistics
 
@@ -253,7 +253,8 @@ def compute_interval(
     tail = delta / 2 if side == "both" else delta
     tails = Tails(tail if side != "upper" else 0.0, tail if side != "lower" else 0.0)
     base = quantity.base
-    bounds = method.bounds(base, stats, limits, tails, adaptive=adaptive, rng=as_generator(rng))
+    inputs = MethodInputs(stats, limits, tails, adaptive, as_generator(rng))
+    bounds = method.bounds(base, inputs)
     low, high = base.a_priori(limits)
     lower, upper = (float(min(max(bound, low), high)) + 0.0 for bound in bounds)  # -0 becomes 0
     lower, upper, consistent = _settle_rounding(lower, upper, high - low)

@@ -8,12 +8,10 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ove_sb3._validation import IntArray
-from ove_sb3.core.assumptions import Limits
 from ove_sb3.core.quantities.base import Quantity
 from ove_sb3.core.sample import Sample
-from ove_sb3.core.statistics import TrajectoryStatistics
 
-from .base import Method, Tails
+from .base import Method, MethodInputs
 
 _NOTHING = np.empty(0, np.int64)
 _TARGETS = tuple(64 * 2**k for k in range(16))  # to 2 million trajectories
@@ -56,22 +54,14 @@ class AnytimeBetting(Method):
         """Whether the quantity has bounds on both sides."""
         return quantity.base.overrides("betting_lower", "betting_upper")
 
-    def bounds(
-        self,
-        quantity: Quantity,
-        stats: TrajectoryStatistics,
-        limits: Limits,
-        tails: Tails,
-        *,
-        adaptive: bool,
-        rng: np.random.Generator,
-    ) -> tuple[float, float]:
+    def bounds(self, quantity: Quantity, inputs: MethodInputs) -> tuple[float, float]:
         """One-sided bounds of the quantity, each from tests of its own."""
-        del adaptive, rng  # always in the order in which the trajectories ended
+        # Always in the order in which the trajectories ended.
+        stats, tails = inputs.stats, inputs.tails
         targets, share = self._targets(len(stats))
         lower, upper = -math.inf, math.inf
         for target in targets:
-            sample = Sample.so_far(stats, limits, self.running, target)
+            sample = Sample.so_far(stats, inputs.limits, self.running, target)
             if tails.lower > 0.0:
                 lower = max(lower, quantity.betting_lower(sample, share * tails.lower))
             if tails.upper > 0.0:

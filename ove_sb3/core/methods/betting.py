@@ -9,12 +9,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ove_sb3._validation import IntArray, check_integer
-from ove_sb3.core.assumptions import Limits
 from ove_sb3.core.quantities.base import Quantity
 from ove_sb3.core.sample import Sample
-from ove_sb3.core.statistics import TrajectoryStatistics
 
-from .base import Method, Tails
+from .base import Method, MethodInputs
 
 _AGREEMENT = 0.7  # fraction of the shuffles that must agree on a bound
 
@@ -58,22 +56,14 @@ class Betting(Method):
         """Whether the quantity has bounds on both sides."""
         return quantity.base.overrides("betting_lower", "betting_upper")
 
-    def bounds(
-        self,
-        quantity: Quantity,
-        stats: TrajectoryStatistics,
-        limits: Limits,
-        tails: Tails,
-        *,
-        adaptive: bool,
-        rng: np.random.Generator,
-    ) -> tuple[float, float]:
+    def bounds(self, quantity: Quantity, inputs: MethodInputs) -> tuple[float, float]:
         """One-sided bounds of the quantity, each from its own test."""
+        stats, limits, tails = inputs.stats, inputs.limits, inputs.tails
         if stats.has_beginnings:
-            samples = [Sample.of_all_begun(stats, limits, adaptive=adaptive)]
+            samples = [Sample.of_all_begun(stats, limits, adaptive=inputs.adaptive)]
         else:
-            first = Sample.of(stats, limits, adaptive=adaptive, rng=rng)
-            samples = [first] if adaptive else self._rotations(first)
+            first = Sample.of(stats, limits, adaptive=inputs.adaptive, rng=inputs.rng)
+            samples = [first] if inputs.adaptive else self._rotations(first)
         lower, upper = -math.inf, math.inf
         if tails.lower > 0.0:
             lower = _agreed(quantity.betting_lower, samples, tails.lower)
