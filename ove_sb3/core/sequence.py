@@ -24,8 +24,9 @@ if TYPE_CHECKING:
 
 _FIRST = 60  # trajectories: before, there is little more than the pilot
 _ORDER = (
-    "trajectories are in the order in which they ended, each begun when the last had ended, or "
-    "`overlaps` counts those that ended while each was running; logging may stop at any time"
+    "trajectories are in an order fixed in advance, as `collect` gives them, or in the order in "
+    "which they ended, each begun when the last had ended, or `overlaps` counts those that ended "
+    "while each was running; logging may stop at any time"
 )
 _GROWTH = 1.35  # of the number of trajectories from one entry to the next
 
@@ -102,8 +103,9 @@ def confidence_sequence(
     Parameters
     ----------
     stats : TrajectoryStatistics
-        Trajectories in the order in which they ended. If several ran at the same time, with
-        `overlaps`: those under way at any time are then accounted for.
+        Trajectories in an order fixed in advance, as those of `collect`, or in the order in which
+        they ended. In the latter case with `overlaps` if several ran at the same time: those under
+        way at any time are then accounted for.
     quantity : str or Quantity
         See `interval`.
     reward_range, return_range, max_ratio, max_weight
