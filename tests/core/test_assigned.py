@@ -24,6 +24,7 @@ NEW = np.array([0.10, 0.20, 0.60, 0.10])
 REWARDS = np.array([0.1, 0.3, 0.4, 1.0])
 MEAN = float(NEW @ REWARDS)
 VARIANCE = float(NEW @ REWARDS**2 - MEAN**2)
+log_capital: Any = _log_capital
 NOTHING: Any = np.empty(0), np.empty(0, np.int64)
 
 
@@ -73,7 +74,7 @@ def test_the_expected_capital_is_at_most_1_for_means_that_differ(means: tuple[fl
     for x in itertools.product((0.0, 1.0), repeat=p.size):
         outcome = np.array(x)
         probability = float(np.prod(np.where(outcome == 1.0, p, 1.0 - p)))
-        total += probability * np.exp(_log_capital(outcome, *NOTHING, 0, s, fractions))
+        total += probability * np.exp(log_capital(outcome, *NOTHING, 0, s, fractions))
     assert total <= fractions.size
     # Bets that react to what was seen gain by the trend of the means.
     gained = 0.0

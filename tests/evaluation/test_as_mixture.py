@@ -12,6 +12,7 @@ from sb3_contrib import RecurrentPPO
 
 import ove_sb3 as ove
 from ove_sb3.core.assigned import ARMS, ASSIGNED_TO
+from ove_sb3.core.stopping import LoggingRecord
 from ove_sb3.errors import BehaviorError
 from ove_sb3.policies.episode_mixture import COMPONENT_LOG_PROBS
 from tests.policies.test_episode_mixture import NEW, OLD, Walk, likelihood
@@ -142,7 +143,7 @@ def test_what_is_not_proven_is_approximate(mixed: ove.Trajectories) -> None:
     paper = ove.evaluate(mixed, NEW, method="paper", quantities=["mean"], **SETTINGS)
     assert not paper["mean"].interval.guaranteed
     begins = np.arange(len(mixed))
-    record = {"0": {"begun": len(mixed) + 2, "ended": len(mixed), "n_envs": 2}}
+    record = {"0": LoggingRecord(begun=len(mixed) + 2, ended=len(mixed), n_envs=2)}
     metadata = replace(mixed.metadata, begun=record)
     running = replace(mixed, begins=begins, metadata=metadata)
     assert not ove.evaluate(running, NEW, **SETTINGS)["mean"].interval.guaranteed
