@@ -59,12 +59,15 @@ class Method(ABC):
         Valid when the behavior changed based on earlier trajectories.
     handles_unfinished : bool
         Valid when the number of trajectories was not fixed in advance and some did not end.
+    handles_assigned : bool
+        Valid when trajectories were assigned to several policies, as in an A/B test.
     """
 
     name: ClassVar[str]
     proven: ClassVar[bool] = False
     handles_adaptive: ClassVar[bool] = False
     handles_unfinished: ClassVar[bool] = False
+    handles_assigned: ClassVar[bool] = False
 
     @property
     def estimator(self) -> str | None:
