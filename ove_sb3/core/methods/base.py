@@ -36,17 +36,24 @@ class Method(ABC):
         Valid when the behavior changed based on earlier trajectories.
     handles_unfinished : bool
         Valid when the number of trajectories was not fixed in advance and some did not end.
+    any_number : bool
+        Bounds hold simultaneously at every number of trajectories.
     """
 
     name: ClassVar[str]
     proven: ClassVar[bool] = False
     handles_adaptive: ClassVar[bool] = False
     handles_unfinished: ClassVar[bool] = False
+    any_number: ClassVar[bool] = False
 
     @property
     def estimator(self) -> str | None:
         """Name of the estimator behind the bounds, if there is one."""
         return None
+
+    def n_unfinished(self, stats: TrajectoryStatistics) -> int:
+        """Number of trajectories that were begun and have not ended."""
+        return stats.n_unfinished
 
     def supports(self, quantity: Quantity) -> bool:
         """Whether the method has bounds for a quantity."""
