@@ -7,6 +7,7 @@ from .collection.collect import collect as collect
 from .collection.wrappers import LogActionProbability as LogActionProbability
 from .collection.wrappers import VecLogActionProbability as VecLogActionProbability
 from .core.assumptions import Assumptions as Assumptions
+from .core.band import DistributionBand as DistributionBand
 from .core.diagnostics import Diagnostics as Diagnostics
 from .core.diagnostics import diagnose as diagnose
 from .core.estimators import Estimator as Estimator
@@ -35,11 +36,11 @@ from .core.quantities import Variance as Variance
 from .core.quantities import register_quantity as register_quantity
 from .core.sequence import ConfidenceSequence as ConfidenceSequence
 from .core.sequence import confidence_sequence as confidence_sequence
-from .core.statistics import Column as Column
-from .core.statistics import Steps as Steps
-from .core.statistics import StepScores as StepScores
 from .core.statistics import TrajectoryStatistics as TrajectoryStatistics
-from .core.statistics import trajectory_statistics as trajectory_statistics
+from .core.step_reduction import trajectory_statistics as trajectory_statistics
+from .core.steps import Column as Column
+from .core.steps import Steps as Steps
+from .core.steps import StepScores as StepScores
 from .data.log import Log as Log
 from .data.log import open_log as open_log
 from .data.metadata import Metadata as Metadata
@@ -78,6 +79,7 @@ from .policies.log_prob import log_prob as log_prob
 from .policies.mixtures import EpsilonGreedyPolicy as EpsilonGreedyPolicy
 from .policies.mixtures import MixturePolicy as MixturePolicy
 from .policies.registry import register_policy as register_policy
+from .policies.sb3.safe_load import safe_load_model as safe_load_model
 
 __all__: list[str]
 __version__: str

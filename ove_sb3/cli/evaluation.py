@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 from rich.console import Console
@@ -15,11 +15,12 @@ from ove_sb3._files import write_bytes
 from ove_sb3._validation import check_choice
 from ove_sb3.core.methods import Method, as_method
 from ove_sb3.core.quantities import DEFAULT_QUANTITIES, MOMENTS, Quantity, as_quantity
+from ove_sb3.data.log import open_log
 from ove_sb3.errors import InvalidInputError
-from ove_sb3.evaluation.candidates import load_model
 from ove_sb3.evaluation.compare import RANKINGS
 from ove_sb3.evaluation.compare import compare as compare_candidates
 from ove_sb3.evaluation.evaluate import evaluate as evaluate_candidate
+from ove_sb3.evaluation.model_files import load_model
 from ove_sb3.evaluation.requirements import Requirement, Verdict
 from ove_sb3.evaluation.result import Evaluation
 
@@ -38,7 +39,7 @@ def evaluate(
         str | None,
         typer.Argument(
             help="Saved model, or .npy with its log-probabilities. A model file is a pickle: "
-            "loading it executes code in it. Not with --candidate-propensity.",
+            "loading it executes code in it, without --safe-load. Not with --candidate-propensity.",
             show_default=False,
         ),
     ] = None,
@@ -69,6 +70,7 @@ def evaluate(
     estimator: options.Estimators = None,
     require: options.Require = None,
     deterministic: options.Deterministic = False,
+    safe_load: options.SafeLoad = False,
     vec_normalize: options.Normalize = None,
     seed: options.Seed = 0,
     n_jobs: options.Jobs = 1,
@@ -108,7 +110,7 @@ def evaluate(
         horizon=horizon,
         max_ratio=max_ratio,
         max_weight=max_weight,
-        behavior=_behavior(behavior, behavior_class or model_class),
+        behavior=_behavior(behavior, behavior_class or model_class, safe_load and log),
         quantities=_quantities(DEFAULT_QUANTITIES, quantity, requirements),
         delta=delta,
         simultaneous=simultaneous,
@@ -116,6 +118,7 @@ def evaluate(
         approximate=_approximate(approximate),
         estimators=_estimators(estimator),
         model_class=None if model_class is None else usage(find_class, model_class),
+        safe_load=safe_load,
         vec_normalize=vec_normalize,
         deterministic=deterministic,
         rng=seed,
@@ -148,7 +151,7 @@ def compare(
         typer.Argument(
             metavar="NAME=CANDIDATE...",
             help="Saved models, or .npy with log-probabilities. A model file is a pickle: loading "
-            "it executes code in it.",
+            "it executes code in it, without --safe-load.",
             show_default=False,
         ),
     ],
@@ -172,6 +175,7 @@ def compare(
     estimator: options.Estimators = None,
     require: options.Require = None,
     deterministic: options.Deterministic = False,
+    safe_load: options.SafeLoad = False,
     vec_normalize: options.Normalize = None,
     seed: options.Seed = 0,
     n_jobs: options.Jobs = 1,
@@ -196,7 +200,9 @@ def compare(
         horizon=horizon,
         max_ratio=max_ratio,
         max_weight=max_weight,
-        behavior=_behavior(behavior, behavior_class or next(iter(model_class or []), None)),
+        behavior=_behavior(
+            behavior, behavior_class or next(iter(model_class or []), None), safe_load and log
+        ),
         quantities=_quantities(MOMENTS, quantity, requirements),
         delta=delta,
         rank_by=rank_by,
@@ -204,6 +210,7 @@ def compare(
         approximate=_approximate(approximate),
         estimators=_estimators(estimator),
         model_class=usage(named_classes, model_class or []),
+        safe_load=safe_load,
         vec_normalize=vec_normalize,
         deterministic=deterministic,
         rng=seed,
@@ -246,13 +253,19 @@ def _quantities(
     return [*defaults, *asked, *(requirement.quantity for requirement in requirements)]
 
 
-def _behavior(path: Path | None, name: str | None) -> Any:
-    """The model that wrote the log; its class is named, or that of the (first) candidate."""
+def _behavior(path: Path | None, name: str | None, safe_for: Path | Literal[False]) -> Any:
+    """The model that wrote the log; its class is named, or that of the (first) candidate.
+
+    With `safe_for`, the log, it is loaded without unpickling.
+    """
     if path is None:
         return None
     if name is None:
         raise typer.BadParameter("`--behavior` needs `--behavior-class` or `--model-class`.")
-    return load_model(path, usage(find_class, name.rpartition("=")[2]), "behavior")
+    cls = usage(find_class, name.rpartition("=")[2])
+    return load_model(
+        path, cls, "behavior", safe_for=open_log(safe_for).metadata if safe_for else False
+    )
 
 
 def _approximate(name: str) -> Method | None:

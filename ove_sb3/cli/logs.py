@@ -11,8 +11,9 @@ from rich.markup import escape
 from rich.table import Table
 
 from ove_sb3.data.log import open_log
+from ove_sb3.data.metadata import Metadata, describe_space
 from ove_sb3.errors import InvalidInputError
-from ove_sb3.evaluation.candidates import load_model
+from ove_sb3.evaluation.model_files import load_model
 from ove_sb3.report.numbers import number
 from ove_sb3.store.verify import Verification
 from ove_sb3.store.verify import repair as repair_log
@@ -31,7 +32,7 @@ def collect(
         str,
         typer.Argument(
             help="Saved model, or `uniform`. A model file is a pickle: loading it executes code in "
-            "it.",
+            "it, without --safe-load.",
             show_default=False,
         ),
     ],
@@ -48,8 +49,11 @@ def collect(
             metavar="LOW HIGH", help="Rewards the environment can give, stated in the log."
         ),
     ] = None,
-    n_envs: Annotated[int, typer.Option(help="Number of environments.")] = 1,
+    n_envs: Annotated[
+        int | None, typer.Option(help="Number of environments.", show_default="8")
+    ] = None,
     deterministic: options.Deterministic = False,
+    safe_load: options.SafeLoad = False,
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Replace an existing log.")
     ] = False,
@@ -68,7 +72,7 @@ def collect(
             "--overwrite."
         )
     try:
-        behavior = _behavior(model, model_class, env)
+        behavior = _behavior(model, model_class, env, safe_load)
         data = collect_episodes(
             behavior,
             env,
@@ -83,9 +87,11 @@ def collect(
         raise InvalidInputError(f"`env` must be an environment, got {env!r}: {error}") from error
     data.save(log, overwrite=overwrite)
     if json:
-        print_json({"path": str(log), "n_trajectories": len(data), "n_steps": data.n_steps})
+        counts = {"n_trajectories": len(data), "n_steps": data.n_steps}
+        print_json({"path": str(log), **counts, "n_envs": data.metadata.n_envs})
     else:
-        console().print(escape(f"{data!r}, written to {log}"))
+        n = data.metadata.n_envs
+        console().print(escape(f"{data!r}, in {n} environment{'s' * (n != 1)}, written to {log}"))
 
 
 def inspect(
@@ -192,19 +198,29 @@ def describe(path: Path) -> dict[str, Any]:
         "incomplete_fraction": known.incomplete_fraction,
         "lost_episodes": known.lost_episodes,
         "seed": known.seed,
+        "environments": known.n_envs,
         "shards": log.n_shards,
         "versions": dict(known.versions),
     }
 
 
-def _behavior(model: str, model_class: str | None, env: str) -> Any:
-    if model != UNIFORM:
-        cls = None if model_class is None else find_class(model_class)
-        return load_model(model, cls, "model")
+def _behavior(model: str, model_class: str | None, env: str, safe_load: bool) -> Any:
     import gymnasium as gym
 
-    from ove_sb3.policies.builtin import UniformPolicy
-
+    if model != UNIFORM and not safe_load:
+        return load_model(model, _class(model_class), "model")
     made = gym.make(env)
     made.close()
+    if model != UNIFORM:
+        known = Metadata(
+            observation_space=describe_space(made.observation_space),
+            action_space=describe_space(made.action_space),
+        )
+        return load_model(model, _class(model_class), "model", safe_for=known)
+    from ove_sb3.policies.builtin import UniformPolicy
+
     return UniformPolicy(made.action_space)
+
+
+def _class(name: str | None) -> Any:
+    return None if name is None else find_class(name)

@@ -99,6 +99,10 @@ Normalize = Annotated[
     Path | None,
     typer.Option(help="Statistics saved by VecNormalize, for the model (a pickle too)."),
 ]
+SafeLoad = Annotated[
+    bool,
+    typer.Option("--safe-load", help="Load model files without unpickling: no code is executed."),
+]
 Seed = Annotated[int, typer.Option(help="Seed of shuffling and resampling.")]
 Jobs = Annotated[int, typer.Option(help="Processes that share the work.")]
 Scheduler = Annotated[

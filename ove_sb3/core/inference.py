@@ -20,9 +20,9 @@ from .statistics import TrajectoryStatistics, check_statistics
 
 FIXED_NUMBER = "the number of trajectories was fixed in advance"
 ANY_NUMBER = (
-    "trajectories are in the order in which they ended, each begun when the last had ended, or "
-    "`overlaps` counts those that ended while each was running; every one that was begun is "
-    "counted, and logging may stop at any time"
+    "trajectories are in an order fixed in advance, as `collect` gives them, or in the order in "
+    "which they ended, each begun when the last had ended, or `overlaps` counts those that ended "
+    "while each was running; every one that was begun is counted, and logging may stop at any time"
 )
 SIDES = ("both", "lower", "upper")
 _ROUNDING = 1e-9  # of the a priori range, or of the bounds: crossing by less is rounding

@@ -98,8 +98,9 @@ def confidence_sequence(
     Parameters
     ----------
     stats : TrajectoryStatistics
-        Trajectories in the order in which they ended. If several ran at the same time, with
-        `overlaps`: those under way at any time are then accounted for.
+        Trajectories in an order fixed in advance, as those of `collect`, or in the order in which
+        they ended. In the latter case with `overlaps` if several ran at the same time: those under
+        way at any time are then accounted for.
     quantity : str or Quantity
         See `interval`.
     reward_range, return_range, max_ratio, max_weight

@@ -35,6 +35,8 @@ class Metadata:
         Versions of the libraries that logged.
     seed : int or None
         Seed of the collection.
+    n_envs : int or None
+        Environments that `collect` ran at the same time; None if unknown.
     adaptive : bool
         The behavior depended on earlier episodes, as in the log of a training run.
     reward_range : (float, float) or None
@@ -70,6 +72,7 @@ class Metadata:
     action_space: Mapping[str, Any] | None = None
     versions: Mapping[str, str] = field(default_factory=dict)
     seed: int | None = None
+    n_envs: int | None = None
     adaptive: bool = False
     reward_range: tuple[float, float] | None = None
     begun: Mapping[str, LoggingRecord] = field(default_factory=dict)
@@ -94,8 +97,9 @@ class Metadata:
             _check_space(getattr(self, name), name)
         if self.seed is not None:
             put(self, "seed", check_integer(self.seed, "seed", 0))
-        if self.horizon is not None:
-            put(self, "horizon", check_integer(self.horizon, "horizon", 1))
+        for name in ("horizon", "n_envs"):
+            if (count := getattr(self, name)) is not None:
+                put(self, name, check_integer(count, name, 1))
         if self.reward_range is not None:
             put(self, "reward_range", check_range(self.reward_range, "reward_range"))
         put(self, "lost_episodes", check_integer(self.lost_episodes, "lost_episodes", 0))
@@ -238,6 +242,7 @@ _MERGE_RULES: dict[str, Callable[[str, Sequence[Any]], Any]] = {
     "action_space": _same_fact,
     "versions": _versions,
     "seed": _if_agreed,
+    "n_envs": _if_agreed,
     "adaptive": _any,
     "reward_range": _widest,
     "begun": _latest_records,

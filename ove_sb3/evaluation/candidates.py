@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
@@ -11,17 +10,17 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from ove_sb3._validation import FloatArray, as_float_vector, check_flag
-from ove_sb3.core.statistics import StepScores
+from ove_sb3.core.steps import StepScores
 from ove_sb3.core.truncation import truncated_columns
 from ove_sb3.data.metadata import Metadata
 from ove_sb3.data.trajectories import DISCRETE_KINDS, Trajectories
 from ove_sb3.errors import BehaviorError, InvalidInputError
 from ove_sb3.policies.provenance import Provenance
 
+from .model_files import load_model, load_normalizer
+
 if TYPE_CHECKING:
     from ove_sb3.policies.ratio_bounds import RatioBound
-
-_PICKLE = "Loading a model file executes pickled code in it: load only files you trust."
 
 
 class Candidate(Protocol):
@@ -125,7 +124,12 @@ class PolicyCandidate:
 
 
 def as_behavior(
-    behavior: Any, *, metadata: Metadata, model_class: Any = None, vec_normalize: Any = None
+    behavior: Any,
+    *,
+    metadata: Metadata,
+    model_class: Any = None,
+    vec_normalize: Any = None,
+    safe_load: bool = False,
 ) -> Any:
     """The policy that wrote the log, from what the caller passed as `behavior`; None if None."""
     if behavior is None:
@@ -141,10 +145,10 @@ def as_behavior(
             f"probabilities of all actions are known, got {type(behavior).__name__}."
         )
     if is_path(behavior):
-        behavior = load_model(behavior, model_class, "behavior")
+        behavior = load_model(behavior, model_class, "behavior", safe_for=safe_load and metadata)
     from ove_sb3.policies.dispatch import as_policy
 
-    policy = as_policy(behavior, vec_normalize=load_normalizer(vec_normalize))
+    policy = as_policy(behavior, vec_normalize=load_normalizer(vec_normalize, safe=safe_load))
     _refuse_drawn_per_episode(policy, "behavior")
     if policy.has_noise_state:
         raise InvalidInputError(
@@ -229,10 +233,12 @@ def as_candidate(
     name: str = "candidate",
     label: str | None = None,
     behavior: Any = None,
+    safe_load: bool = False,
 ) -> Candidate:
     """Candidate from what the caller passed as `name`; it is shown as `label`.
 
-    `behavior` is the policy that wrote the log, from `as_behavior`, or None.
+    `behavior` is the policy that wrote the log, from `as_behavior`, or None. With `safe_load`,
+    files are loaded without unpickling.
     """
     deterministic = check_flag(deterministic, "deterministic")
     if is_array(candidate):
@@ -251,14 +257,14 @@ def as_candidate(
         )
     label = label or _default_label(candidate, model_class)
     if is_path(candidate):
-        candidate = load_model(candidate, model_class, name)
+        candidate = load_model(candidate, model_class, name, safe_for=safe_load and metadata)
     elif model_class is not None:
         raise InvalidInputError(
             f"`model_class` must be None unless `{name}` is a path, got {model_class!r}."
         )
     from ove_sb3.policies.dispatch import as_policy
 
-    policy = as_policy(candidate, vec_normalize=load_normalizer(vec_normalize))
+    policy = as_policy(candidate, vec_normalize=load_normalizer(vec_normalize, safe=safe_load))
     if behavior is not None:
         _refuse_drawn_per_episode(policy, name)
     component: Candidate | None = _component(policy, metadata, bool(deterministic), label)
@@ -304,61 +310,6 @@ def _default_label(candidate: Any, model_class: Any) -> str:
     if is_path(candidate):
         return f"{Path(candidate).name} ({getattr(model_class, '__name__', model_class)})"
     return type(candidate).__name__
-
-
-def load_model(path: str | PathLike[str], model_class: Any, name: str = "candidate") -> Any:
-    """Load a model that stable-baselines3 saved; its class must be named.
-
-    This executes pickled code of the file.
-    """
-    if model_class is None:
-        raise InvalidInputError(
-            f"`model_class` must be given when `{name}` is a path, got None for {path}. Pass the "
-            f"class that saved it, such as stable_baselines3.PPO. {_PICKLE}"
-        )
-    if not callable(getattr(model_class, "load", None)):
-        raise InvalidInputError(
-            f"`model_class` must be a class with a `load` method, got {model_class!r}. Pass the "
-            "class that saved the model, such as stable_baselines3.PPO."
-        )
-    file = Path(path)
-    if not file.is_file() and not file.with_name(f"{file.name}.zip").is_file():
-        raise InvalidInputError(
-            f"`{name}` must be the path of a saved model, but {file} is not there. Check the path, "
-            "or save the model with model.save(...)."
-        )
-    try:
-        return model_class.load(file, device="cpu")
-    except Exception as error:  # unpickling can raise anything
-        raise InvalidInputError(
-            f"`{name}` must be a model saved by {getattr(model_class, '__name__', model_class)}, "
-            f"but {file} cannot be loaded as one: {type(error).__name__}: {error}. Pass the class "
-            "that saved it as `model_class`."
-        ) from error
-
-
-def load_normalizer(vec_normalize: Any) -> Any:
-    """Load statistics saved by VecNormalize; pass on anything else.
-
-    This executes pickled code of the file.
-    """
-    if not isinstance(vec_normalize, (str, PathLike)):
-        return vec_normalize
-    from stable_baselines3.common.vec_env import VecNormalize
-
-    try:
-        found = pickle.loads(Path(vec_normalize).read_bytes())
-    except Exception as error:  # unpickling can raise anything
-        raise InvalidInputError(
-            f"`vec_normalize` must be a file written by VecNormalize.save, but {vec_normalize} "
-            f"cannot be read as one: {type(error).__name__}: {error}."
-        ) from error
-    if not isinstance(found, VecNormalize):
-        raise InvalidInputError(
-            f"`vec_normalize` must be a file written by VecNormalize.save, got a "
-            f"{type(found).__name__} in {vec_normalize}."
-        )
-    return found
 
 
 def _check_log_probs(values: Any, metadata: Metadata, n_steps: int, name: str) -> FloatArray:

@@ -20,6 +20,7 @@ from ove_sb3.report.numbers import bounds, count, label, number, percent
 from ove_sb3.report.table import Table
 
 from .candidates import as_behavior, as_candidate, is_array
+from .model_files import check_safe_load
 from .pipeline import evaluate_candidates
 from .plan import make_plan
 from .requirements import Requirement
@@ -211,6 +212,7 @@ def compare(
     approximate: str | Method | None = "bootstrap",
     estimators: Mapping[str, str] | None = None,
     model_class: Any = None,
+    safe_load: bool = False,
     vec_normalize: Any = None,
     deterministic: bool = False,
     rng: int | np.random.Generator | None = 0,
@@ -239,7 +241,7 @@ def compare(
     model_class : type or mapping of str to type, optional
         The class that saved the models, or one for each name, and for ``"behavior"``.
     gamma, reward_range, return_range, horizon, max_ratio, max_weight, behavior, reward, \
-method, approximate, estimators, vec_normalize, deterministic, rng, n_jobs, scheduler, \
+method, approximate, estimators, safe_load, vec_normalize, deterministic, rng, n_jobs, scheduler, \
 progress
         See `evaluate`; the same for all candidates.
 
@@ -282,8 +284,12 @@ progress
         n_candidates=len(candidates),
     )
     _check_options(candidates, model_class, vec_normalize, deterministic)
+    check_safe_load(safe_load, behavior, *candidates.values())
     known = as_behavior(
-        behavior, metadata=log.metadata, model_class=_class_of(model_class, "behavior", behavior)
+        behavior,
+        metadata=log.metadata,
+        model_class=_class_of(model_class, "behavior", behavior),
+        safe_load=safe_load,
     )
     policies = {
         str(name): as_candidate(
@@ -296,6 +302,7 @@ progress
             name=f"candidates[{name!r}]",
             label=str(name),
             behavior=known,
+            safe_load=safe_load,
         )
         for name, candidate in candidates.items()
     }

@@ -15,6 +15,7 @@ from ove_sb3.data.log import Log, as_log
 from ove_sb3.data.trajectories import Trajectories
 
 from .candidates import as_behavior, as_candidate, is_path
+from .model_files import check_safe_load
 from .pipeline import evaluate_candidates
 from .plan import make_plan
 from .result import Evaluation
@@ -39,6 +40,7 @@ def evaluate(
     approximate: str | Method | None = "bootstrap",
     estimators: Mapping[str, str] | None = None,
     model_class: Any = None,
+    safe_load: bool = False,
     vec_normalize: Any = None,
     deterministic: bool = False,
     rng: int | np.random.Generator | None = 0,
@@ -94,11 +96,14 @@ def evaluate(
     estimators : dict of str to str, optional
         Estimators other than the defaults, such as ``{"variance": "pair"}``.
     model_class : type, optional
-        With a path, also as `behavior`: the class that saved the model. Loading executes pickled
-        code of the file: only load files you trust.
+        With a path, also as `behavior`: the class that saved the model. Loading unpickles, and so
+        executes code of the file: only load files you trust, or pass `safe_load`.
+    safe_load : bool
+        Load model files without unpickling, see `safe_load_model`. The spaces are those of the log.
     vec_normalize : VecNormalize or path, optional
         Normalizes the observations for the candidate. A model that was trained in a VecNormalize
-        and has it as its environment needs nothing; a model loaded from a file has lost it.
+        and has it as its environment needs nothing; a model loaded from a file has lost it. A path
+        is unpickled, which executes code of the file: only load files you trust.
     deterministic : bool
         Evaluate the candidate as it acts with ``deterministic=True``; not for a Box.
     rng : int, Generator or None
@@ -160,14 +165,18 @@ def evaluate(
         estimators=estimators,
         rng=rng,
     )
+    check_safe_load(safe_load, candidate, behavior)
     policy = as_candidate(
         candidate,
         metadata=log.metadata,
         n_steps=log.n_steps,
-        behavior=as_behavior(behavior, metadata=log.metadata, model_class=model_class),
+        behavior=as_behavior(
+            behavior, metadata=log.metadata, model_class=model_class, safe_load=safe_load
+        ),
         model_class=None if is_path(behavior) and not is_path(candidate) else model_class,
         vec_normalize=vec_normalize,
         deterministic=deterministic,
+        safe_load=safe_load,
     )
     (evaluation,) = evaluate_candidates(
         log, [policy], plan, n_jobs=n_jobs, scheduler=scheduler, progress=progress

@@ -15,7 +15,8 @@ from ove_sb3.core.diagnostics import missing_support
 from ove_sb3.core.label import Evidence
 from ove_sb3.core.methods import Method, as_method
 from ove_sb3.core.quantities import DEFAULT_QUANTITIES, Quantity
-from ove_sb3.core.statistics import Column, TrajectoryStatistics
+from ove_sb3.core.statistics import TrajectoryStatistics
+from ove_sb3.core.steps import Column
 from ove_sb3.data.metadata import Metadata
 from ove_sb3.errors import InvalidInputError
 from ove_sb3.policies.provenance import Provenance

@@ -17,12 +17,9 @@ from typing import Any
 from ove_sb3 import _parallel as parallel
 from ove_sb3._progress import progress_bar
 from ove_sb3._validation import check_integer
-from ove_sb3.core.statistics import (
-    Column,
-    StepScores,
-    TrajectoryStatistics,
-    shard_statistics,
-)
+from ove_sb3.core.statistics import TrajectoryStatistics
+from ove_sb3.core.step_reduction import shard_statistics
+from ove_sb3.core.steps import Column, StepScores
 from ove_sb3.data.completeness import check_complete
 from ove_sb3.data.log import ChunkError, LogLike, Part
 from ove_sb3.data.trajectories import Trajectories

@@ -11,7 +11,8 @@ from ove_sb3.core.assumptions import Assumptions
 from ove_sb3.core.inference import compute_interval
 from ove_sb3.core.interval import Interval
 from ove_sb3.core.quantities import Quantity
-from ove_sb3.core.statistics import TrajectoryStatistics, trajectory_statistics
+from ove_sb3.core.statistics import TrajectoryStatistics
+from ove_sb3.core.step_reduction import trajectory_statistics
 from ove_sb3.errors import OveError
 
 from .plan import Plan

@@ -140,7 +140,7 @@ def test_a_longer_log_only_adds_to_the_sequence() -> None:
     assert (np.diff(whole.upper) <= 0).all()
     assert whole.n[-1] == 3_000
     assert whole.guaranteed
-    assert whole.interval.assumptions[0].startswith("trajectories are in the order in which they")
+    assert whole.interval.assumptions[0].startswith("trajectories are in an order fixed in advance")
     assert not any("fixed in advance" in text for text in whole.interval.assumptions)
     assert "at every n <= 3000" in str(whole)
 

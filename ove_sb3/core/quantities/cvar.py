@@ -44,6 +44,7 @@ class CVaR(Quantity):
 
     kind = "cvar"
     default_estimator = "wis"
+    is_location = True
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "p", check_real(self.p, "p", 0.0, 1.0, closed=False))

@@ -35,6 +35,7 @@ class Quantile(Quantity):
 
     kind = "quantile"
     default_estimator = "wis"
+    is_location = True
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "p", check_real(self.p, "p", 0.0, 1.0, closed=False))

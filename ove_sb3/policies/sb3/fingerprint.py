@@ -12,6 +12,7 @@ from stable_baselines3.common.policies import BaseModel, BasePolicy
 from stable_baselines3.common.vec_env import VecNormalize
 
 from ove_sb3.policies.fingerprint import Part, plain_value_parts, tensor_bytes, value_parts
+from ove_sb3.policies.provenance import SELECTED_BY, TRAINED_ON
 
 _LIBRARIES = ("torch.nn.modules.", "stable_baselines3.", "sb3_contrib.")
 # Arguments of the constructor and of training: the result is seen in the modules.
@@ -28,6 +29,9 @@ _CONSTRUCTION = {
     "optimizer_class",
     "optimizer_kwargs",
     "dist_kwargs",
+    # How it came to be, not how it acts.
+    TRAINED_ON,
+    SELECTED_BY,
 }
 _SAMPLED = {"distribution", "exploration_mat", "exploration_matrices", "gaussian_actions"}
 
