@@ -22,7 +22,8 @@ def watch(
     candidate: Annotated[
         str,
         typer.Argument(
-            help="Saved model. A model file is a pickle: loading it executes code in it.",
+            help="Saved model. A model file is a pickle: loading it executes code in it, without "
+            "--safe-load.",
             show_default=False,
         ),
     ],
@@ -65,6 +66,7 @@ def watch(
             "LOG.watch.json."
         ),
     ] = None,
+    safe_load: options.SafeLoad = False,
     deterministic: options.Deterministic = False,
     vec_normalize: options.Normalize = None,
     json: options.Json = False,
@@ -99,6 +101,7 @@ def watch(
         state=state,
         progress=show,
         model_class=None if model_class is None else usage(find_class, model_class),
+        safe_load=safe_load,
         vec_normalize=vec_normalize,
         deterministic=deterministic,
     )

@@ -12,8 +12,9 @@ from ove_sb3._validation import check_integer, check_real
 from ove_sb3.data.log import Log
 from ove_sb3.errors import EmptyLogError, InvalidInputError, LogChangedError
 
-from .candidates import is_array, is_path, load_model, load_normalizer
+from .candidates import is_array
 from .decision import Decision
+from .model_files import check_safe_load
 from .requirements import Requirement, parse_requirements
 from .watcher import Question, Watcher
 
@@ -41,6 +42,7 @@ def watch(
     state: str | PathLike[str] | None = None,
     progress: Callable[[Decision], None] | None = None,
     model_class: Any = None,
+    safe_load: bool = False,
     vec_normalize: Any = None,
     deterministic: bool = False,
 ) -> Decision:
@@ -77,7 +79,7 @@ def watch(
         assumptions.
     progress : callable, optional
         Called with the Decision so far after every evaluation; its `progress` is one line of text.
-    model_class, vec_normalize, deterministic
+    model_class, safe_load, vec_normalize, deterministic
         See `evaluate`.
 
     Returns
@@ -99,11 +101,15 @@ def watch(
     most = None if max_episodes is None else check_integer(max_episodes, "max_episodes", 2)
     seconds = None if timeout is None else check_real(timeout, "timeout", 0.0, float("inf"))
     wait = check_real(poll_seconds, "poll_seconds", 0.0, _LONGEST_WAIT)
-    policy, label = _load(candidate, model_class)
+    if is_array(candidate):
+        raise InvalidInputError(
+            "`candidate` must be a model, a policy or the path of a saved model, got "
+            f"{type(candidate).__name__}: the log-probabilities of steps to come are not known."
+        )
+    check_safe_load(safe_load, candidate)
     directory = Path(path)
     question = Question(
-        candidate=policy,
-        label=label,
+        candidate=candidate,
         requirements=parsed,
         options={
             "gamma": gamma,
@@ -115,7 +121,9 @@ def watch(
             "reward": reward,
             "delta": delta,
         },
-        vec_normalize=load_normalizer(vec_normalize),
+        model_class=model_class,
+        safe_load=safe_load,
+        vec_normalize=vec_normalize,
         deterministic=deterministic,
         target_n=None if target_n is None else check_integer(target_n, "target_n", 2),
     )
@@ -155,19 +163,3 @@ def _follow(
             return decision
         left = wait if seconds is None else seconds - (time.monotonic() - started)
         time.sleep(max(min(wait, left), 0.0))
-
-
-def _load(candidate: Any, model_class: Any) -> tuple[Any, str | None]:
-    """The candidate, loaded once, and its name if it is a file."""
-    if is_array(candidate):
-        raise InvalidInputError(
-            "`candidate` must be a model, a policy or the path of a saved model, got "
-            f"{type(candidate).__name__}: the log-probabilities of steps to come are not known."
-        )
-    if is_path(candidate):
-        return load_model(candidate, model_class), Path(candidate).name
-    if model_class is not None:
-        raise InvalidInputError(
-            f"`model_class` must be None unless `candidate` is a path, got {model_class!r}."
-        )
-    return candidate, None

@@ -20,9 +20,10 @@ from ove_sb3.errors import InvalidInputError, SupportWarning
 
 from .advice import episodes_for
 from .behavior import Behavior
-from .candidates import Candidate, as_candidate, provenance_of, weight_bound
+from .candidates import Candidate, as_candidate, is_path, provenance_of, weight_bound
 from .decision import Decision
 from .following import Following
+from .model_files import load_model, load_normalizer
 from .plan import Plan, make_plan
 from .requirements import BoundFunction, Requirement, Status, decide
 from .watch_state import WatchState
@@ -42,12 +43,26 @@ class Question:
     """What is to be decided: the candidate, its requirements and the assumptions."""
 
     candidate: Any
-    label: str | None
     requirements: tuple[Requirement, ...]
     options: dict[str, Any]
+    model_class: Any
+    safe_load: bool
     vec_normalize: Any
     deterministic: bool
     target_n: int | None
+
+    def loaded(self, metadata: Metadata) -> Question:
+        """The question about the model itself, if the candidate is the path of one."""
+        if not is_path(self.candidate):
+            return self
+        safe_for = metadata if self.safe_load else False
+        return replace(
+            self,
+            candidate=load_model(self.candidate, self.model_class, safe_for=safe_for),
+            model_class=None,
+            safe_load=False,
+            vec_normalize=load_normalizer(self.vec_normalize, safe=self.safe_load),
+        )
 
     def candidate_for(self, log: Log) -> Candidate:
         """The candidate, as a component of the log's behavior if it is one."""
@@ -55,10 +70,9 @@ class Question:
             self.candidate,
             metadata=log.metadata,
             n_steps=log.n_steps,
-            model_class=None,
+            model_class=self.model_class,
             vec_normalize=self.vec_normalize,
             deterministic=self.deterministic,
-            label=self.label,
         )
 
     def plan(self, candidate: Candidate, metadata: Metadata) -> Plan:
@@ -110,6 +124,7 @@ class Watcher:
 
     def evaluations(self, log: Log, most: int | None, *, to_the_end: bool) -> Iterator[Decision]:
         """Evaluations that are due; with `to_the_end` also one of all episodes (up to `most`)."""
+        self.question = self.question.loaded(log.metadata)
         candidate = self.question.candidate_for(log)
         plan = self.question.plan(candidate, log.metadata)
         state = self._checked_state(log, self.question.in_words(candidate, plan))

@@ -248,7 +248,7 @@ def test_the_command(tmp_path: Path) -> None:
     assert lines[0].startswith("60 episodes: mean >= -0.9: ")
     assert lines[-1].startswith("mean >= -0.9: proven.")
     (tmp_path / "state.json").unlink()
-    open_ = run("--require", f"mean >= {mean:.3f}", "--json")
+    open_ = run("--require", f"mean >= {mean:.3f}", "--json", "--safe-load")
     assert open_.exit_code == 1, open_.output
     assert json.loads(open_.stdout)["n"] == 150
     other = run("--require", "mean >= 0")
