@@ -69,6 +69,7 @@ from .evaluation.requirements import Verdict as Verdict
 from .evaluation.result import Evaluation as Evaluation
 from .evaluation.result import QuantityResult as QuantityResult
 from .evaluation.watch import watch as watch
+from .policies.assigned import as_mixture as as_mixture
 from .policies.builtin import SoftmaxPolicy as SoftmaxPolicy
 from .policies.builtin import TabularPolicy as TabularPolicy
 from .policies.builtin import UniformPolicy as UniformPolicy

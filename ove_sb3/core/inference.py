@@ -11,6 +11,7 @@ import numpy as np
 from ove_sb3._validation import as_generator, check_choice
 from ove_sb3.errors import InvalidInputError, SupportWarning
 
+from .assigned import balanced, is_assigned, reweighted, share_factors
 from .assumptions import Assumptions, check_mean_weight
 from .interval import Interval
 from .label import Evidence, Label, decide_label
@@ -66,7 +67,7 @@ def estimate(
     what = as_quantity(quantity)
     what.find_estimator(estimator)
     warn_without_support(stats)
-    return what.estimate(stats, estimator)
+    return what.estimate(balanced(stats), estimator)
 
 
 def estimate_mean(stats: TrajectoryStatistics, estimator: str | None = None) -> float:
@@ -251,6 +252,11 @@ def compute_interval(
             "assume independent trajectories."
         )
     limits = assumptions.limits(stats)
+    assigned = is_assigned(stats)
+    handles_assigned = method.handles_assigned and stats.logging is None and not adaptive
+    if assigned and not method.handles_assigned:
+        factors = share_factors(stats, np.arange(len(stats)))
+        stats, limits = reweighted(stats, factors), limits.reweighted(float(factors.max()))
     if method.proven:
         assumptions.check_bounded()
         check_mean_weight(stats, method.n_unfinished(stats))
@@ -270,6 +276,8 @@ def compute_interval(
         handles_unfinished=stats.logging is None or method.handles_unfinished or not method.proven,
         beginnings_known=stats.beginnings_known,
         n_repeated=stats.n_repeated if method.proven else 0,
+        handles_assigned=not assigned or handles_assigned or not method.proven,
+        arms_known=assigned or not assumptions.evidence.assigned,
     )
     return Interval(
         lower=quantity.transform(lower),
@@ -366,6 +374,11 @@ def _in_words(
         sampling = (
             "trajectories are in the order in which they ended, and `overlaps` counts those that "
             "ended while another was running"
+        )
+    elif is_assigned(stats):
+        sampling = (
+            "trajectories are independent given which policy acted in each, which was decided "
+            "without regard to what happened in any of them"
         )
     elif adaptive:
         sampling = "trajectories are in the order of logging, each begun when the last had ended"

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from ove_sb3._validation import IntArray
 
+from .assigned import reweighted, share_factors
 from .assumptions import Limits
 from .betting.capital import OpenEnd, Schedule
 from .statistics import TrajectoryStatistics
@@ -36,6 +37,8 @@ class Sample:
         For an adaptive behavior: number of trajectories that ended while each was running.
     open_end : OpenEnd or None
         For logs whose number of trajectories was not fixed in advance.
+    assigned : bool
+        Trajectories were assigned to several policies: bets must be of constant size.
     """
 
     stats: TrajectoryStatistics
@@ -43,9 +46,12 @@ class Sample:
     order: IntArray
     overlaps: IntArray | None
     open_end: OpenEnd | None = None
+    assigned: bool = False
 
     def schedule(self, n_blocks: int) -> Schedule:
         """Schedule of the bets, with about `n_blocks` blocks."""
+        if self.assigned:
+            return Schedule.from_pilot(self.order.size)
         return Schedule.plan(self.order.size, n_blocks, self.overlaps, self.open_end)
 
     @classmethod
@@ -61,6 +67,17 @@ class Sample:
         n = len(stats)
         order = np.arange(n) if adaptive else rng.permutation(n)
         return cls(stats, limits, order, stats.overlaps if adaptive else None)
+
+    @classmethod
+    def of_assigned(cls, stats: TrajectoryStatistics, limits: Limits, order: IntArray) -> Sample:
+        """Sample of trajectories that were assigned to policies, in the given order.
+
+        Weights are those of the realized shares of what is bet on.
+        """
+        pilot = int(Schedule.from_pilot(order.size).epochs[0])
+        factors = share_factors(stats, order[pilot:])
+        own = reweighted(stats, factors)
+        return cls(own, limits.reweighted(float(factors.max())), order, None, assigned=True)
 
     @classmethod
     def of_all_begun(cls, stats: TrajectoryStatistics, limits: Limits, *, adaptive: bool) -> Sample:

@@ -55,7 +55,7 @@ class Question:
         """The question about the model itself, if the candidate is the path of one."""
         if not is_path(self.candidate):
             return self
-        safe_for = metadata if self.safe_load else False
+        safe_for = self.safe_load and metadata
         return replace(
             self,
             candidate=load_model(self.candidate, self.model_class, safe_for=safe_for),

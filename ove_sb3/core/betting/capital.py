@@ -35,6 +35,8 @@ from numpy.typing import NDArray
 
 from ove_sb3._validation import FloatArray, IntArray
 
+from .constant import last_rejected_constant
+
 _LANES = 32  # grid points tested side by side
 _RUN = 16  # observations between two checks of the capital
 _LARGEST_LOSS = 0.95  # of the capital in one observation
@@ -45,6 +47,7 @@ _LEAST_LEFT = 0.05  # of the observations, for the size of such bets
 _NO_GAINS, _NO_RANKS = np.empty(0), np.empty(0, np.int64)
 _GRID_N = 1e6  # observations that grids are laid for if nothing is known about their number
 _MOST_UNFINISHED = 0.9  # of the observations, in what is planned for
+_PILOT, _PILOT_SHARE = 50, 0.05  # observations, where all bet sizes come from the pilot
 
 
 @dataclass(frozen=True)
@@ -106,6 +109,8 @@ class Schedule:
         Planned fraction of such observations, for every epoch.
     n_open : int
         Planned number of such observations.
+    constant : bool
+        All bet sizes are computed from the pilot, and only the last capital counts.
     """
 
     n: int
@@ -120,6 +125,15 @@ class Schedule:
     unfinished: NDArray[np.bool_] | None = None
     unfinished_fraction: FloatArray | None = None
     n_open: int = 0
+    constant: bool = False
+
+    @classmethod
+    def from_pilot(cls, n: int) -> Schedule:
+        """Lay out a pilot, and one epoch and block for all observations that are bet on."""
+        pilot = min(max(math.ceil(max(_PILOT_SHARE * n, min(_PILOT, n / 4))), 1), n - 1)
+        start, left = np.array([pilot]), np.array([float(n - pilot)])
+        blocks, epoch = np.array([pilot, n]), np.zeros(1, np.int64)
+        return cls(n, start, blocks, epoch, left, left, float(n), constant=True)
 
     @classmethod
     def plan(
@@ -246,10 +260,27 @@ def last_rejected(target: BetTarget, schedule: Schedule, grid: FloatArray, level
     """Index of the last grid point before the first that is not rejected; -1 if there is none."""
     if not schedule.remaining.size:
         return -1  # nothing but the pilot
+    if schedule.constant:
+        return _last_rejected_from_pilot(target, schedule, grid, level)
     if schedule.bet_block is None:
         return int(_last_rejected(*_arguments(target, schedule, grid, level)))
     accepted = np.flatnonzero(last_capitals(target, schedule, grid, level) < 1.0)
     return int(accepted[0]) - 1 if accepted.size else len(grid) - 1
+
+
+def _last_rejected_from_pilot(
+    target: BetTarget, schedule: Schedule, grid: FloatArray, level: float
+) -> int:
+    return last_rejected_constant(
+        np.einsum("i,in->n", target.coefficients[0], target.columns) + target.constants[0],
+        int(schedule.epochs[0]),
+        float(target.lower_bounds[0]),
+        float(target.second_moments[0]),
+        grid,
+        level,
+        _NO_GAINS if target.gains is None else target.gains,
+        _NO_RANKS if target.ranks is None else target.ranks,
+    )
 
 
 def last_capitals(

@@ -38,6 +38,8 @@ class Method(ABC):
         Valid when the number of trajectories was not fixed in advance and some did not end.
     any_number : bool
         Bounds hold simultaneously at every number of trajectories.
+    handles_assigned : bool
+        Valid when trajectories were assigned to several policies, as in an A/B test.
     """
 
     name: ClassVar[str]
@@ -45,6 +47,7 @@ class Method(ABC):
     handles_adaptive: ClassVar[bool] = False
     handles_unfinished: ClassVar[bool] = False
     any_number: ClassVar[bool] = False
+    handles_assigned: ClassVar[bool] = False
 
     @property
     def estimator(self) -> str | None:
