@@ -63,11 +63,13 @@ from .errors import WeightOverflowError as WeightOverflowError
 from .errors import WorkerError as WorkerError
 from .evaluation.compare import Comparison as Comparison
 from .evaluation.compare import compare as compare
+from .evaluation.decision import Decision as Decision
 from .evaluation.evaluate import evaluate as evaluate
 from .evaluation.requirements import Requirement as Requirement
 from .evaluation.requirements import Verdict as Verdict
 from .evaluation.result import Evaluation as Evaluation
 from .evaluation.result import QuantityResult as QuantityResult
+from .evaluation.watch import watch as watch
 from .policies.assigned import as_mixture as as_mixture
 from .policies.builtin import SoftmaxPolicy as SoftmaxPolicy
 from .policies.builtin import TabularPolicy as TabularPolicy

@@ -282,7 +282,7 @@ def _containing(
     return min(stated[0], observed[0]), max(stated[1], observed[1])
 
 
-def check_mean_weight(stats: TrajectoryStatistics) -> None:
+def check_mean_weight(stats: TrajectoryStatistics, n_unfinished: int) -> None:
     """Refuse weights whose mean is more than 1 beyond doubt: some probability must be wrong.
 
     Bets on weights above 1 with a few fixed bet sizes. Where all probabilities are right, this
@@ -292,7 +292,7 @@ def check_mean_weight(stats: TrajectoryStatistics) -> None:
     # An episode that never ended counts as one of weight 0, which is the least it can have.
     gains = np.array(
         [
-            np.sum(np.log1p(size * (weights - 1.0))) + stats.n_unfinished * math.log1p(-size)
+            np.sum(np.log1p(size * (weights - 1.0))) + n_unfinished * math.log1p(-size)
             for size in _BET_SIZES
         ]
     )

@@ -20,6 +20,11 @@ from .quantities import Quantity, as_quantity
 from .statistics import TrajectoryStatistics, check_statistics
 
 FIXED_NUMBER = "the number of trajectories was fixed in advance"
+ANY_NUMBER = (
+    "trajectories are in an order fixed in advance, as `collect` gives them, or in the order in "
+    "which they ended, each begun when the last had ended, or `overlaps` counts those that ended "
+    "while each was running; every one that was begun is counted, and logging may stop at any time"
+)
 SIDES = ("both", "lower", "upper")
 _ROUNDING = 1e-9  # of the a priori range, or of the bounds: crossing by less is rounding
 
@@ -254,7 +259,7 @@ def compute_interval(
         stats, limits = reweighted(stats, factors), limits.reweighted(float(factors.max()))
     if method.proven:
         assumptions.check_bounded()
-        check_mean_weight(stats)
+        check_mean_weight(stats, method.n_unfinished(stats))
     delta = assumptions.delta
     tail = delta / 2 if side == "both" else delta
     tails = Tails(tail if side != "upper" else 0.0, tail if side != "lower" else 0.0)
@@ -281,7 +286,7 @@ def compute_interval(
         delta=delta,
         guaranteed=label.guaranteed,
         consistent=consistent,
-        assumptions=_in_words(stats, adaptive, limits.stated, label),
+        assumptions=_in_words(stats, method, adaptive, limits.stated, label),
         reasons=label.reasons,
         quantity=quantity.name,
         method=method.name,
@@ -326,7 +331,7 @@ def a_priori_interval(
         delta=assumptions.delta,
         guaranteed=label.guaranteed,
         consistent=True,
-        assumptions=_in_words(stats, assumptions.evidence.adaptive, limits.stated, label),
+        assumptions=_in_words(stats, method, assumptions.evidence.adaptive, limits.stated, label),
         reasons=label.reasons,
         quantity=quantity.name,
         method=method.name,
@@ -358,9 +363,15 @@ def _settle_rounding(lower: float, upper: float, width: float) -> tuple[float, f
 
 
 def _in_words(
-    stats: TrajectoryStatistics, adaptive: bool, stated: tuple[str, ...], label: Label
+    stats: TrajectoryStatistics,
+    method: Method,
+    adaptive: bool,
+    stated: tuple[str, ...],
+    label: Label,
 ) -> tuple[str, ...]:
-    if adaptive and stats.overlaps is not None:
+    if method.any_number:
+        sampling = ANY_NUMBER
+    elif adaptive and stats.overlaps is not None:
         sampling = (
             "trajectories are in the order in which they ended, and `overlaps` counts those that "
             "ended while another was running"
@@ -378,7 +389,7 @@ def _in_words(
         sampling,
         "logged log-ratios are exact, and the behavior can take every action of the candidate",
         "the candidate does not depend on these trajectories",
-        _stop_in_words(stats),
+        *(() if method.any_number else (_stop_in_words(stats),)),
         *stated,
         *label.reasons,
     )

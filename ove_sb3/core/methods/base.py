@@ -59,6 +59,8 @@ class Method(ABC):
         Valid when the behavior changed based on earlier trajectories.
     handles_unfinished : bool
         Valid when the number of trajectories was not fixed in advance and some did not end.
+    any_number : bool
+        Bounds hold simultaneously at every number of trajectories.
     handles_assigned : bool
         Valid when trajectories were assigned to several policies, as in an A/B test.
     """
@@ -67,12 +69,17 @@ class Method(ABC):
     proven: ClassVar[bool] = False
     handles_adaptive: ClassVar[bool] = False
     handles_unfinished: ClassVar[bool] = False
+    any_number: ClassVar[bool] = False
     handles_assigned: ClassVar[bool] = False
 
     @property
     def estimator(self) -> str | None:
         """Name of the estimator behind the bounds, if there is one."""
         return None
+
+    def n_unfinished(self, stats: TrajectoryStatistics) -> int:
+        """Number of trajectories that were begun and have not ended."""
+        return stats.n_unfinished
 
     def supports(self, quantity: Quantity) -> bool:
         """Whether the method has bounds for a quantity."""
