@@ -280,19 +280,32 @@ def compute_interval(
         handles_assigned=not assigned or handles_assigned or not method.proven,
         arms_known=assigned or not assumptions.evidence.assigned,
     )
-    return Interval(
-        lower=quantity.transform(lower),
-        upper=quantity.transform(upper),
+    interval = Interval(
+        lower=lower,
+        upper=upper,
         delta=delta,
         guaranteed=label.guaranteed,
         consistent=consistent,
         assumptions=_in_words(stats, method, adaptive, limits.stated, label),
         reasons=label.reasons,
-        quantity=quantity.name,
+        quantity=base.name,
         method=method.name,
         side=side,
         n_trajectories=len(stats),
+        a_priori=(low, high),
+    )
+    return transformed(interval, quantity)
+
+
+def transformed(interval: Interval, quantity: Quantity) -> Interval:
+    """Interval of a quantity from that of its base, such as the standard deviation's."""
+    low, high = interval.a_priori
+    return replace(
+        interval,
+        lower=quantity.transform(interval.lower),
+        upper=quantity.transform(interval.upper),
         a_priori=(quantity.transform(low), quantity.transform(high)),
+        quantity=quantity.name,
     )
 
 

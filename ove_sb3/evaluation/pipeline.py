@@ -8,7 +8,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from ove_sb3.core.diagnostics import Diagnostics, diagnose, missing_support
-from ove_sb3.core.inference import a_priori_interval, compute_interval, warn_without_support
+from ove_sb3.core.inference import (
+    a_priori_interval,
+    compute_interval,
+    transformed,
+    warn_without_support,
+)
 from ove_sb3.core.interval import Interval
 from ove_sb3.core.methods import Method
 from ove_sb3.core.quantities import Quantity
@@ -17,7 +22,7 @@ from ove_sb3.data.log import LogLike
 from ove_sb3.data.metadata import Metadata
 from ove_sb3.errors import SupportWarning
 
-from .advice import advise, convergence_rate, episodes_for
+from .advice import advise, convergence_rate, episodes_for, half_intervals
 from .behavior import Behavior
 from .candidates import (
     Candidate,
@@ -29,7 +34,7 @@ from .candidates import (
 from .plan import Plan
 from .reduction import reduce_log
 from .result import Evaluation, QuantityResult
-from .suggestions import Suggestion, suggestions
+from .suggestions import suggestions
 
 _FEWEST_FOR_APPROXIMATION = 20
 
@@ -110,6 +115,7 @@ def _evaluate_statistics(
 ) -> Evaluation:
     missing = missing_support(stats)
     behavior = Behavior(stats, plan)
+    intervals = _Intervals(stats, plan)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", SupportWarning)  # the result has its own warnings
         results = {
@@ -117,15 +123,23 @@ def _evaluate_statistics(
                 quantity=quantity,
                 estimate=plan.estimate(stats, quantity),
                 estimator=plan.estimator(quantity),
-                interval=_interval(stats, quantity, plan.method, plan),
-                approximate=_approximate(stats, quantity, plan),
+                interval=intervals.of(quantity, plan.method),
+                approximate=_approximate(intervals, quantity),
                 behavior=quantity.of_sample(stats.returns),
                 logged=behavior,
             )
             for quantity in plan.quantities
         }
-        halve = _episodes_to_halve(stats, plan, results)
-        found = _suggestions(stats, plan, results)
+        advised = results.get("variance", next(iter(results.values())))
+        halves = half_intervals(
+            stats,
+            lambda part: _Intervals(part, plan).of(advised.quantity, plan.method),
+            seed=plan.seed,
+            in_order=plan.assumptions.evidence.adaptive,
+        )
+        rate = convergence_rate(advised.interval, halves)
+        halve = episodes_for(len(stats), 0.5, rate) if "variance" in results else None
+        found = suggestions(stats, plan, advised.quantity, advised.interval, halves)
     main = [results[q.name].interval for q in plan.quantities if q.base.name == q.name]
     diagnostics = diagnose(stats, *main)
     return Evaluation(
@@ -145,48 +159,33 @@ def _evaluate_statistics(
     )
 
 
-def _interval(
-    stats: TrajectoryStatistics, quantity: Quantity, method: Method, plan: Plan
-) -> Interval:
-    assumptions = plan.at(plan.interval_delta)
-    return compute_interval(stats, quantity, method, assumptions, rng=plan.seed)
+class _Intervals:
+    """Intervals of one set of statistics; quantities with the same base share one."""
+
+    def __init__(self, stats: TrajectoryStatistics, plan: Plan) -> None:
+        self.stats, self.plan = stats, plan
+        self._of_base: dict[tuple[str, int], Interval] = {}
+
+    def of(self, quantity: Quantity, method: Method) -> Interval:
+        """Interval of a quantity by a method."""
+        key = quantity.base.name, id(method)
+        if key not in self._of_base:
+            assumptions = self.plan.at(self.plan.interval_delta)
+            self._of_base[key] = compute_interval(
+                self.stats, quantity.base, method, assumptions, rng=self.plan.seed
+            )
+        return transformed(self._of_base[key], quantity)
 
 
-def _approximate(stats: TrajectoryStatistics, quantity: Quantity, plan: Plan) -> Interval | None:
+def _approximate(intervals: _Intervals, quantity: Quantity) -> Interval | None:
+    stats, plan = intervals.stats, intervals.plan
     method = plan.approximate
     enough = len(stats) >= _FEWEST_FOR_APPROXIMATION and missing_support(stats) is None
     if method is None or not enough or not method.supports(quantity):
         return None
     if plan.assumptions.evidence.adaptive and not method.handles_adaptive:
         return None
-    return _interval(stats, quantity, method, plan)
-
-
-def _episodes_to_halve(
-    stats: TrajectoryStatistics, plan: Plan, results: dict[str, QuantityResult]
-) -> int | None:
-    """Number of episodes that would halve the interval of the variance."""
-    if "variance" not in results:
-        return None
-    quantity, interval = results["variance"].quantity, results["variance"].interval
-    rate = convergence_rate(
-        stats,
-        interval,
-        lambda part: _interval(part, quantity, plan.method, plan),
-        seed=plan.seed,
-        in_order=plan.assumptions.evidence.adaptive,
-    )
-    return episodes_for(len(stats), 0.5, rate)
-
-
-def _suggestions(
-    stats: TrajectoryStatistics, plan: Plan, results: dict[str, QuantityResult]
-) -> tuple[Suggestion, ...]:
-    """Suggestions that would narrow the interval of the variance, or of the first quantity."""
-    result = results.get("variance", next(iter(results.values())))
-    if result.quantity.base.name != result.quantity.name:
-        return ()
-    return suggestions(stats, plan, result.quantity, result.interval)
+    return intervals.of(quantity, method)
 
 
 def _warnings(plan: Plan, results: Sequence[QuantityResult], missing: str | None) -> list[str]:
