@@ -266,20 +266,28 @@ def compute_interval(
         beginnings_known=stats.beginnings_known,
         n_repeated=stats.n_repeated if method.proven else 0,
     )
-    return Interval(
-        lower=quantity.transform(lower),
-        upper=quantity.transform(upper),
+    interval = Interval(
+        lower=lower,
+        upper=upper,
         delta=delta,
         guaranteed=label.guaranteed,
         consistent=consistent,
         assumptions=_in_words(stats, adaptive, limits.stated, label),
         reasons=label.reasons,
-        quantity=quantity.name,
+        quantity=base.name,
         method=method.name,
         side=side,
         n_trajectories=len(stats),
-        a_priori=(quantity.transform(low), quantity.transform(high)),
+        a_priori=(low, high),
     )
+    return transformed(interval, quantity)
+
+
+def transformed(interval: Interval, quantity: Quantity) -> Interval:
+    """Interval of a quantity from that of its base."""
+    lower, upper = (quantity.transform(bound) for bound in (interval.lower, interval.upper))
+    low, high = (quantity.transform(end) for end in interval.a_priori)
+    return replace(interval, lower=lower, upper=upper, quantity=quantity.name, a_priori=(low, high))
 
 
 def intersection(earlier: Interval, later: Interval) -> Interval:

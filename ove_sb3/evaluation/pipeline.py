@@ -8,7 +8,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from ove_sb3.core.diagnostics import Diagnostics, diagnose, missing_support
-from ove_sb3.core.inference import a_priori_interval, compute_interval, warn_without_support
+from ove_sb3.core.inference import (
+    a_priori_interval,
+    compute_interval,
+    transformed,
+    warn_without_support,
+)
 from ove_sb3.core.interval import Interval
 from ove_sb3.core.methods import Method
 from ove_sb3.core.quantities import Quantity
@@ -110,15 +115,18 @@ def _evaluate_statistics(
 ) -> Evaluation:
     missing = missing_support(stats)
     behavior = Behavior(stats, plan)
+    bases = plan.base_quantities
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", SupportWarning)  # the result has its own warnings
+        main = {base.name: _interval(stats, base, plan.method, plan) for base in bases}
+        beside = {base.name: _approximate(stats, base, plan) for base in bases}
         results = {
             quantity.name: QuantityResult(
                 quantity=quantity,
                 estimate=plan.estimate(stats, quantity),
                 estimator=plan.estimator(quantity),
-                interval=_interval(stats, quantity, plan.method, plan),
-                approximate=_approximate(stats, quantity, plan),
+                interval=transformed(main[quantity.base.name], quantity),
+                approximate=_of_base(beside[quantity.base.name], quantity),
                 behavior=quantity.of_sample(stats.returns),
                 logged=behavior,
             )
@@ -126,8 +134,8 @@ def _evaluate_statistics(
         }
         halve = _episodes_to_halve(stats, plan, results)
         found = _suggestions(stats, plan, results)
-    main = [results[q.name].interval for q in plan.quantities if q.base.name == q.name]
-    diagnostics = diagnose(stats, *main)
+    shown = [results[q.name].interval for q in plan.quantities if q.base.name == q.name]
+    diagnostics = diagnose(stats, *shown)
     return Evaluation(
         quantities=results,
         episodes_to_halve=halve,
@@ -160,6 +168,10 @@ def _approximate(stats: TrajectoryStatistics, quantity: Quantity, plan: Plan) ->
     if plan.assumptions.evidence.adaptive and not method.handles_adaptive:
         return None
     return _interval(stats, quantity, method, plan)
+
+
+def _of_base(interval: Interval | None, quantity: Quantity) -> Interval | None:
+    return None if interval is None else transformed(interval, quantity)
 
 
 def _episodes_to_halve(
