@@ -298,15 +298,10 @@ def compute_interval(
 
 
 def transformed(interval: Interval, quantity: Quantity) -> Interval:
-    """Interval of a quantity from that of its base, such as the standard deviation's."""
-    low, high = interval.a_priori
-    return replace(
-        interval,
-        lower=quantity.transform(interval.lower),
-        upper=quantity.transform(interval.upper),
-        a_priori=(quantity.transform(low), quantity.transform(high)),
-        quantity=quantity.name,
-    )
+    """Interval of a quantity from that of its base."""
+    lower, upper = (quantity.transform(bound) for bound in (interval.lower, interval.upper))
+    low, high = (quantity.transform(end) for end in interval.a_priori)
+    return replace(interval, lower=lower, upper=upper, quantity=quantity.name, a_priori=(low, high))
 
 
 def intersection(earlier: Interval, later: Interval) -> Interval:

@@ -115,16 +115,18 @@ def _evaluate_statistics(
 ) -> Evaluation:
     missing = missing_support(stats)
     behavior = Behavior(stats, plan)
-    intervals = _Intervals(stats, plan)
+    bases = plan.base_quantities
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", SupportWarning)  # the result has its own warnings
+        main = {base.name: _interval(stats, base, plan.method, plan) for base in bases}
+        beside = {base.name: _approximate(stats, base, plan) for base in bases}
         results = {
             quantity.name: QuantityResult(
                 quantity=quantity,
                 estimate=plan.estimate(stats, quantity),
                 estimator=plan.estimator(quantity),
-                interval=intervals.of(quantity, plan.method),
-                approximate=_approximate(intervals, quantity),
+                interval=transformed(main[quantity.base.name], quantity),
+                approximate=_of_base(beside[quantity.base.name], quantity),
                 behavior=quantity.of_sample(stats.returns),
                 logged=behavior,
             )
@@ -133,15 +135,15 @@ def _evaluate_statistics(
         advised = results.get("variance", next(iter(results.values())))
         halves = half_intervals(
             stats,
-            lambda part: _Intervals(part, plan).of(advised.quantity, plan.method),
+            lambda part: _interval(part, advised.quantity, plan.method, plan),
             seed=plan.seed,
             in_order=plan.assumptions.evidence.adaptive,
         )
         rate = convergence_rate(advised.interval, halves)
         halve = episodes_for(len(stats), 0.5, rate) if "variance" in results else None
         found = suggestions(stats, plan, advised.quantity, advised.interval, halves)
-    main = [results[q.name].interval for q in plan.quantities if q.base.name == q.name]
-    diagnostics = diagnose(stats, *main)
+    shown = [results[q.name].interval for q in plan.quantities if q.base.name == q.name]
+    diagnostics = diagnose(stats, *shown)
     return Evaluation(
         quantities=results,
         episodes_to_halve=halve,
@@ -159,33 +161,25 @@ def _evaluate_statistics(
     )
 
 
-class _Intervals:
-    """Intervals of one set of statistics; quantities with the same base share one."""
-
-    def __init__(self, stats: TrajectoryStatistics, plan: Plan) -> None:
-        self.stats, self.plan = stats, plan
-        self._of_base: dict[tuple[str, int], Interval] = {}
-
-    def of(self, quantity: Quantity, method: Method) -> Interval:
-        """Interval of a quantity by a method."""
-        key = quantity.base.name, id(method)
-        if key not in self._of_base:
-            assumptions = self.plan.at(self.plan.interval_delta)
-            self._of_base[key] = compute_interval(
-                self.stats, quantity.base, method, assumptions, rng=self.plan.seed
-            )
-        return transformed(self._of_base[key], quantity)
+def _interval(
+    stats: TrajectoryStatistics, quantity: Quantity, method: Method, plan: Plan
+) -> Interval:
+    assumptions = plan.at(plan.interval_delta)
+    return compute_interval(stats, quantity, method, assumptions, rng=plan.seed)
 
 
-def _approximate(intervals: _Intervals, quantity: Quantity) -> Interval | None:
-    stats, plan = intervals.stats, intervals.plan
+def _approximate(stats: TrajectoryStatistics, quantity: Quantity, plan: Plan) -> Interval | None:
     method = plan.approximate
     enough = len(stats) >= _FEWEST_FOR_APPROXIMATION and missing_support(stats) is None
     if method is None or not enough or not method.supports(quantity):
         return None
     if plan.assumptions.evidence.adaptive and not method.handles_adaptive:
         return None
-    return intervals.of(quantity, method)
+    return _interval(stats, quantity, method, plan)
+
+
+def _of_base(interval: Interval | None, quantity: Quantity) -> Interval | None:
+    return None if interval is None else transformed(interval, quantity)
 
 
 def _warnings(plan: Plan, results: Sequence[QuantityResult], missing: str | None) -> list[str]:
