@@ -77,7 +77,7 @@ def make_candidate(kind: str) -> Any:
 def measure_stream(path: str, kind: str) -> dict[str, float]:
     """CPU seconds of streaming the whole log, and of its three parts one by one."""
     import ove_sb3 as ove
-    from ove_sb3.core.statistics import shard_statistics
+    from ove_sb3.core.step_reduction import shard_statistics
     from ove_sb3.evaluation.reduction import reduce_log
 
     log = ove.open_log(path)

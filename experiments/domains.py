@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ove_sb3.core.statistics import TrajectoryStatistics, trajectory_statistics
+from ove_sb3.core.statistics import TrajectoryStatistics
+from ove_sb3.core.step_reduction import trajectory_statistics
 from ove_sb3.envs import DiabetesEnv, Episodes, GaussianPolicy, GridworldEnv, RecommenderEnv
 
 from .settings import Study

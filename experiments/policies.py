@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ove_sb3.core.statistics import n_threads
+from ove_sb3.core.step_reduction import n_threads
 
 from .domains import make_env
 from .settings import Study, Training, as_plain

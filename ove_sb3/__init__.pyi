@@ -7,6 +7,7 @@ from .collection.collect import collect as collect
 from .collection.wrappers import LogActionProbability as LogActionProbability
 from .collection.wrappers import VecLogActionProbability as VecLogActionProbability
 from .core.assumptions import Assumptions as Assumptions
+from .core.band import DistributionBand as DistributionBand
 from .core.diagnostics import Diagnostics as Diagnostics
 from .core.diagnostics import diagnose as diagnose
 from .core.estimators import Estimator as Estimator
@@ -22,6 +23,7 @@ from .core.methods import Betting as Betting
 from .core.methods import Bootstrap as Bootstrap
 from .core.methods import Concentration as Concentration
 from .core.methods import Method as Method
+from .core.methods import MethodInputs as MethodInputs
 from .core.methods import Normal as Normal
 from .core.methods import register_method as register_method
 from .core.quantities import DEFAULT_QUANTITIES as DEFAULT_QUANTITIES
@@ -35,11 +37,11 @@ from .core.quantities import Variance as Variance
 from .core.quantities import register_quantity as register_quantity
 from .core.sequence import ConfidenceSequence as ConfidenceSequence
 from .core.sequence import confidence_sequence as confidence_sequence
-from .core.statistics import Column as Column
-from .core.statistics import Steps as Steps
-from .core.statistics import StepScores as StepScores
 from .core.statistics import TrajectoryStatistics as TrajectoryStatistics
-from .core.statistics import trajectory_statistics as trajectory_statistics
+from .core.step_reduction import trajectory_statistics as trajectory_statistics
+from .core.steps import Column as Column
+from .core.steps import Steps as Steps
+from .core.steps import StepScores as StepScores
 from .data.log import Log as Log
 from .data.log import open_log as open_log
 from .data.metadata import Metadata as Metadata
@@ -61,11 +63,14 @@ from .errors import WeightOverflowError as WeightOverflowError
 from .errors import WorkerError as WorkerError
 from .evaluation.compare import Comparison as Comparison
 from .evaluation.compare import compare as compare
+from .evaluation.decision import Decision as Decision
 from .evaluation.evaluate import evaluate as evaluate
 from .evaluation.requirements import Requirement as Requirement
 from .evaluation.requirements import Verdict as Verdict
 from .evaluation.result import Evaluation as Evaluation
 from .evaluation.result import QuantityResult as QuantityResult
+from .evaluation.watch import watch as watch
+from .policies.assigned import as_mixture as as_mixture
 from .policies.builtin import SoftmaxPolicy as SoftmaxPolicy
 from .policies.builtin import TabularPolicy as TabularPolicy
 from .policies.builtin import UniformPolicy as UniformPolicy

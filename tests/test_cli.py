@@ -39,6 +39,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     )  # fmt: skip
     assert result.exit_code == 0, result.output
     assert "Trajectories: 500 episodes of" in result.stdout
+    assert "in 8 environments" in result.stdout
     return path
 
 
@@ -54,7 +55,7 @@ def as_json(result: Result) -> dict[str, Any]:
 
 
 def test_collect_is_collect(folder: Path) -> None:
-    again = ove.collect(make_model(0), make_env(), 500, seed=1)
+    again = ove.collect(make_model(0), ENV, 500, seed=1)
     logged = ove.Trajectories.load(folder / "log")
     np.testing.assert_array_equal(logged.rewards, again.rewards)
     assert logged.metadata.reward_range == (-1, 2)

@@ -463,7 +463,7 @@ class OffPolicyVarianceCallback(EventCallback):
         if self.verbose >= 2:
             for text in evaluation.warnings:
                 print(f"  warning: {text}")
-        record(self.logger, self.history, self.requirements, label, self.num_timesteps)
+        record(self.logger, evaluation, self.history, self.requirements, label, self.num_timesteps)
 
     def _save_best(self) -> None:
         if self.verbose >= 1:

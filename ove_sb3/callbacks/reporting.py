@@ -9,6 +9,7 @@ from stable_baselines3.common.logger import Figure, Logger, TensorBoardOutputFor
 
 from ove_sb3.evaluation.requirements import Requirement, Verdict
 from ove_sb3.evaluation.result import Evaluation
+from ove_sb3.report.figure import distribution_figure
 from ove_sb3.report.history import History, history_figure
 from ove_sb3.report.numbers import bounds, count, number, percent
 
@@ -18,12 +19,17 @@ _BESIDES_QUANTITIES = ("evaluation", "delta", "ess", "n_trajectories", "guarante
 
 def record(
     logger: Logger,
+    evaluation: Evaluation,
     history: History,
     requirements: Sequence[Requirement],
     label: str,
     num_timesteps: int,
 ) -> None:
-    """Write the last evaluation to SB3's logger, with a figure of all of them to TensorBoard."""
+    """Write the last evaluation to SB3's logger.
+
+    To TensorBoard also figures: the bounds of all evaluations, and the distribution function of the
+    return in the last one.
+    """
     keys = [key for name in history.quantities for key in (name, f"{name}_lower", f"{name}_upper")]
     for key in (*keys, *_BESIDES_QUANTITIES):
         value = history.rows[key][-1]
@@ -35,6 +41,9 @@ def record(
                 limits.setdefault(requirement.quantity.name, []).append(requirement.limit)
         figure = history_figure(history, limits, label)
         logger.record("ove/bounds", Figure(figure, close=True), _ALL_BUT_TENSORBOARD)
+        if evaluation.stats is not None:
+            drawn = Figure(distribution_figure(evaluation), close=True)
+            logger.record("ove/distribution", drawn, _ALL_BUT_TENSORBOARD)
     # As EvalCallback: dump now, so that the numbers stand at their own timestep.
     logger.record("time/total_timesteps", num_timesteps, exclude="tensorboard")
     logger.dump(num_timesteps)

@@ -48,7 +48,9 @@ def collect(
             metavar="LOW HIGH", help="Rewards the environment can give, stated in the log."
         ),
     ] = None,
-    n_envs: Annotated[int, typer.Option(help="Number of environments.")] = 1,
+    n_envs: Annotated[
+        int | None, typer.Option(help="Number of environments.", show_default="8")
+    ] = None,
     deterministic: options.Deterministic = False,
     safe_load: options.SafeLoad = False,
     overwrite: Annotated[
@@ -84,9 +86,11 @@ def collect(
         raise InvalidInputError(f"`env` must be an environment, got {env!r}: {error}") from error
     data.save(log, overwrite=overwrite)
     if json:
-        print_json({"path": str(log), "n_trajectories": len(data), "n_steps": data.n_steps})
+        counts = {"n_trajectories": len(data), "n_steps": data.n_steps}
+        print_json({"path": str(log), **counts, "n_envs": data.metadata.n_envs})
     else:
-        console().print(escape(f"{data!r}, written to {log}"))
+        n = data.metadata.n_envs
+        console().print(escape(f"{data!r}, in {n} environment{'s' * (n != 1)}, written to {log}"))
 
 
 def inspect(
@@ -193,6 +197,7 @@ def describe(path: Path) -> dict[str, Any]:
         "incomplete_fraction": known.incomplete_fraction,
         "lost_episodes": known.lost_episodes,
         "seed": known.seed,
+        "environments": known.n_envs,
         "shards": log.n_shards,
         "versions": dict(known.versions),
     }

@@ -25,7 +25,7 @@ def collect(
     n_episodes: int,
     *,
     seed: int | None = None,
-    n_envs: int = 1,
+    n_envs: int | None = None,
     deterministic: bool = False,
     reward_range: tuple[float, float] | None = None,
     columns: Sequence[str] = (),
@@ -40,7 +40,7 @@ def collect(
         The behavior, see `action_distribution`. Off-policy models explore as in training, without
         the warm-up: epsilon of DQN, action noise of TD3. With gSDE the noise is redrawn at every
         step.
-    env : str, gymnasium.Env or VecEnv
+    env : str, gymnasium.Env, gymnasium.vector.VectorEnv or VecEnv
         A gymnasium id, an environment, or a vectorized one. Under a VecNormalize the model sees
         normalized observations, with statistics that are not updated; the log holds the original
         observations and rewards.
@@ -49,8 +49,10 @@ def collect(
         are not favored.
     seed : int, optional
         Seeds the environments and the actions; None for fresh entropy. No global seed is set.
-    n_envs : int
-        Number of environments, if `env` is a gymnasium id.
+    n_envs : int, optional
+        Number of environments, if `env` is a gymnasium id. By default 8, or `n_episodes` if that
+        is less; they are stepped together, which is several times faster than one after another.
+        ``data.metadata.n_envs`` has the number.
     deterministic : bool
         Act as ``predict(..., deterministic=True)``; not for a Box.
     reward_range : (float, float), optional
@@ -61,15 +63,16 @@ def collect(
     progress : bool, optional
         Show a progress bar. By default in a terminal or notebook, after two seconds.
     path : path, optional
-        Directory to write to. Finished episodes are kept there when the environment raises or the
-        process ends; the same call again continues where it stopped, and gives the same log as
-        without interruption. Episodes are then drawn in rounds of 16 per environment, each with a
+        Directory to write to. Episodes are kept there when the environment raises or the process
+        ends; the same call again continues where it stopped, and gives the same log as without
+        interruption. Episodes are then drawn in rounds of 16 per environment, each with a
         seed of its own, so that they are not those that `seed` gives without `path`.
 
     Returns
     -------
     Trajectories
-        Episodes in the order in which they ended.
+        The first episode of every environment, then the second ones, and so on: an order that
+        does not depend on how long they are.
 
     Examples
     --------
@@ -80,13 +83,14 @@ def collect(
     (3, 500)
     """
     n_episodes = check_integer(n_episodes, "n_episodes", 1)
-    n_envs = check_integer(n_envs, "n_envs", 1)
+    if n_envs is not None:
+        n_envs = check_integer(n_envs, "n_envs", 1)
     if seed is not None:
         seed = check_integer(seed, "seed", 0)
     deterministic = check_flag(deterministic, "deterministic")
     if reward_range is not None:
         reward_range = check_range(reward_range, "reward_range")  # before anything is logged
-    outer, created = as_vec_env(env, n_envs)
+    outer, created = as_vec_env(env, n_envs, n_episodes)
     bar = progress_bar(progress, total=n_episodes, unit="episode")
     try:
         venv, normalizer = split_normalizer(outer)
@@ -95,6 +99,7 @@ def collect(
         metadata = metadata_of(
             venv,
             seed=seed,
+            n_envs=venv.num_envs,
             reward_range=reward_range,
             behavior=type(model).__name__,
             fingerprint=None if deterministic else policy.fingerprint(),

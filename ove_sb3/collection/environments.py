@@ -24,24 +24,30 @@ from ove_sb3.errors import InvalidInputError
 from ove_sb3.policies.observations import copy_observations, is_image_space
 from ove_sb3.policies.policy import Policy
 
-MASK_METHOD = "action_masks"
+from .vector_env import MASK_METHOD, GymnasiumVecEnv
+
+DEFAULT_N_ENVS = 8  # on every machine: the episodes that a seed gives depend on it
 
 
-def as_vec_env(env: Any, n_envs: int) -> tuple[VecEnv, bool]:
+def as_vec_env(env: Any, n_envs: int | None, n_episodes: int) -> tuple[VecEnv, bool]:
     """`env` as a VecEnv, and whether it was created here and must be closed."""
     if isinstance(env, str):
+        n_envs = min(DEFAULT_N_ENVS, n_episodes) if n_envs is None else n_envs
         return DummyVecEnv([_maker(env) for _ in range(n_envs)]), True
-    if n_envs != 1:
+    if n_envs not in (None, 1):
         raise InvalidInputError(
             f"`n_envs` must be 1 unless `env` is a gymnasium id, got {n_envs}. Pass a VecEnv."
         )
     if isinstance(env, VecEnv):
         return env, False
+    if isinstance(env, gym.vector.VectorEnv):
+        return GymnasiumVecEnv(env), False
     if isinstance(env, gym.Env):
         return DummyVecEnv([lambda: _CopiedOutputs(env)]), False
     raise InvalidInputError(
-        "`env` must be a gymnasium id, a gymnasium.Env or a stable-baselines3 VecEnv, got "
-        f"{type(env).__name__}. Wrap several environments in DummyVecEnv or SubprocVecEnv."
+        "`env` must be a gymnasium id, a gymnasium.Env, a gymnasium.vector.VectorEnv or a "
+        f"stable-baselines3 VecEnv, got {type(env).__name__}. Wrap several environments in "
+        "DummyVecEnv or SubprocVecEnv."
     )
 
 
@@ -172,6 +178,7 @@ def metadata_of(
     venv: VecEnv,
     *,
     seed: int | None = None,
+    n_envs: int | None = None,
     reward_range: tuple[float, float] | None = None,
     behavior: str | None = None,
     fingerprint: str | None = None,
@@ -181,6 +188,7 @@ def metadata_of(
     return Metadata(
         **_env_metadata(venv, _spec(venv), _horizon(venv)),
         seed=seed,
+        n_envs=n_envs,
         reward_range=reward_range,
         behavior=behavior,
         fingerprint=fingerprint,

@@ -9,6 +9,7 @@ from os import PathLike
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ove_sb3._progress import ProgressBar
 from ove_sb3._validation import FloatArray, IntArray
@@ -22,6 +23,7 @@ from ove_sb3.policies.policy import Policy, PolicyContext
 
 from .environments import read_masks, stack_observations
 from .steps import EpisodeEnd, Outcome, Step, copy_outcome, copy_step
+from .vector_env import GymnasiumVecEnv
 
 _PER_ENV = 16  # episodes of an environment in a round
 
@@ -63,6 +65,7 @@ class Run:
             self.venv.seed(int(streams.generate_state(1)[0]) >> 1)
         observations = copy_observations(self.venv.reset())
         start = np.ones(self.venv.num_envs, dtype=np.bool_)
+        vector = self.venv if isinstance(self.venv, GymnasiumVecEnv) else None
         state = None
         while steps.missing:
             masks = read_masks(self.venv) if self.policy.masked else None
@@ -75,10 +78,12 @@ class Run:
             if not self.deterministic:
                 state = distribution.state  # that of Ornstein-Uhlenbeck noise: known after the draw
             step = copy_step(observations, actions, log_probs, masks, distribution.columns)
+            ignored = None if vector is None else vector.restarting
             after, rewards, dones, infos = self.venv.step(actions)
             outcome = copy_outcome(after, rewards, dones, infos, steps.signals)
-            observations, start = outcome.observations, outcome.dones
-            n = steps.add(step, outcome)
+            observations = outcome.observations
+            start = outcome.dones if vector is None else vector.started
+            n = steps.add(step, outcome, ignored)
             if n:
                 self.bar.update(n)
                 if ended is not None:
@@ -133,10 +138,10 @@ def _run_round(
     def write(_: int = 0, *, now: bool = False) -> None:
         nonlocal written, last
         due = now or time.monotonic() - last > FLUSH_SECONDS
-        if due and len(steps.episodes) > written:
+        if due and (ready := steps.n_ready) > written:
             writer.add(steps.trajectories(metadata, written))
             writer.flush()
-            written, last = len(steps.episodes), time.monotonic()
+            written, last = ready, time.monotonic()
 
     try:
         run.steps(steps, streams, ended=write)
@@ -145,40 +150,61 @@ def _run_round(
 
 
 class Steps:
-    """Steps of all environments, and the episodes among them that belong to the log."""
+    """Steps of all environments, and the episodes among them that belong to the log.
+
+    The order of the episodes is fixed in advance: the first of every environment, then the second
+    ones, and so on. In the order in which they end, short ones would come first.
+    """
 
     def __init__(self, n_envs: int, n_episodes: int, signals: Sequence[str] = ()) -> None:
         self.signals = signals
         # A quota per environment: the first n to finish would be the short ones.
         self.quota = np.array([(n_episodes + i) // n_envs for i in range(n_envs)])
+        self.ended = np.zeros(n_envs, dtype=np.int64)
         self.missing = n_episodes
         self.begin = np.zeros(n_envs, dtype=np.int64)
         self.rows: list[Step] = []
         self.rewards: list[FloatArray] = []
-        self.episodes: list[tuple[int, int, int]] = []  # environment, begin, end
-        self.ends: list[EpisodeEnd] = []
+        # By number of the episode in its environment, and environment: begin, end and how.
+        self.episodes: dict[tuple[int, int], tuple[int, int, EpisodeEnd]] = {}
 
-    def add(self, step: Step, outcome: Outcome) -> int:
-        """Add one step of all environments; return the number of logged episodes that ended."""
+    def add(self, step: Step, outcome: Outcome, ignored: NDArray[np.bool_] | None = None) -> int:
+        """Add one step of all environments; return the number of logged episodes that ended.
+
+        Environments in `ignored`, (n_envs,), were reset: for them the step does not count.
+        """
         if outcome.signals:
             step = step._replace(columns={**step.columns, **outcome.signals})
         self.rows.append(step)
         self.rewards.append(outcome.rewards)
         now, ended = len(self.rows), 0
+        if ignored is not None:
+            self.begin[ignored] = now
         for i, end in outcome.ends.items():
-            if self.quota[i]:
-                self.episodes.append((i, int(self.begin[i]), now))
-                self.ends.append(end)
-                self.quota[i] -= 1
+            if self.ended[i] < self.quota[i]:
+                self.episodes[int(self.ended[i]), i] = (int(self.begin[i]), now, end)
+                self.ended[i] += 1
                 ended += 1
             self.begin[i] = now
         self.missing -= ended
         return ended
 
+    @property
+    def n_ready(self) -> int:
+        """Number of episodes before the first, in order, that has not ended."""
+        running = np.flatnonzero(self.ended < self.quota)
+        if not running.size:
+            return len(self.episodes)
+        first = int(running[np.argmin(self.ended[running])])
+        before = self.ended[first] + (np.arange(self.quota.size) < first)
+        return int(np.minimum(self.quota, before).sum())
+
     def trajectories(self, metadata: Metadata, first: int = 0) -> Trajectories:
-        """The logged episodes from the first on, in the order in which they ended."""
-        env, begin, end = zip(*self.episodes[first:], strict=True)
-        terminated, truncated, final = zip(*self.ends[first:], strict=True)
+        """The logged episodes from the first on that are ready, in order."""
+        order = sorted(self.episodes)[first : self.n_ready]
+        env = [i for _, i in order]
+        begin, end, ends = zip(*(self.episodes[key] for key in order), strict=True)
+        terminated, truncated, final = zip(*ends, strict=True)
         lengths = np.array(end) - np.array(begin)
         time = np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)
         at = (time + np.repeat(begin, lengths), np.repeat(env, lengths))

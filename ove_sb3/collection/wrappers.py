@@ -19,7 +19,6 @@ from ove_sb3.store.index import Durability
 
 from .action_source import ActionSource
 from .environments import (
-    MASK_METHOD,
     metadata_of,
     metadata_of_env,
     missing_masks,
@@ -30,6 +29,7 @@ from .environments import (
 )
 from .recorder import Recorder
 from .step_logger import StepLogger
+from .vector_env import MASK_METHOD
 
 
 class _LogAccess:

@@ -1,4 +1,4 @@
-"""The one compiled pass over the logged steps (see `statistics.trajectory_statistics`)."""
+"""The one compiled pass over the logged steps (see `step_reduction`)."""
 
 from __future__ import annotations
 

@@ -35,6 +35,8 @@ class Metadata:
         Versions of the libraries that logged.
     seed : int or None
         Seed of the collection.
+    n_envs : int or None
+        Environments that `collect` ran at the same time; None if unknown.
     adaptive : bool
         The behavior depended on earlier episodes, as in the log of a training run.
     reward_range : (float, float) or None
@@ -62,6 +64,9 @@ class Metadata:
     components : tuple of dict
         Policies of a mixture that was drawn once per episode: ``weight``, ``policy`` (name of the
         class) and ``fingerprint`` of each. Empty for any other behavior.
+    assigned : bool
+        Episodes were assigned to these policies instead, as in an A/B test, and the weights are the
+        realized shares, see `as_mixture`.
     """
 
     env_id: str | None = None
@@ -70,6 +75,7 @@ class Metadata:
     action_space: Mapping[str, Any] | None = None
     versions: Mapping[str, str] = field(default_factory=dict)
     seed: int | None = None
+    n_envs: int | None = None
     adaptive: bool = False
     reward_range: tuple[float, float] | None = None
     begun: Mapping[str, LoggingRecord] = field(default_factory=dict)
@@ -80,6 +86,7 @@ class Metadata:
     shared_exploration: bool = False
     lost_episodes: int = 0
     components: tuple[Mapping[str, Any], ...] = ()
+    assigned: bool = False
 
     def __post_init__(self) -> None:
         put = object.__setattr__
@@ -87,15 +94,16 @@ class Metadata:
             _check_kind(self, name, (str, type(None)), "a string or None")
         _check_kind(self, "versions", (Mapping,), "a mapping of libraries to versions")
         _check_kind(self, "begun", (Mapping,), "a mapping of writers to records")
-        for name in ("adaptive", "deterministic_actions", "shared_exploration"):
+        for name in ("adaptive", "deterministic_actions", "shared_exploration", "assigned"):
             _check_kind(self, name, (bool, np.bool_), "True or False")
             put(self, name, bool(getattr(self, name)))
         for name in ("observation_space", "action_space"):
             _check_space(getattr(self, name), name)
         if self.seed is not None:
             put(self, "seed", check_integer(self.seed, "seed", 0))
-        if self.horizon is not None:
-            put(self, "horizon", check_integer(self.horizon, "horizon", 1))
+        for name in ("horizon", "n_envs"):
+            if (count := getattr(self, name)) is not None:
+                put(self, name, check_integer(count, name, 1))
         if self.reward_range is not None:
             put(self, "reward_range", check_range(self.reward_range, "reward_range"))
         put(self, "lost_episodes", check_integer(self.lost_episodes, "lost_episodes", 0))
@@ -238,6 +246,7 @@ _MERGE_RULES: dict[str, Callable[[str, Sequence[Any]], Any]] = {
     "action_space": _same_fact,
     "versions": _versions,
     "seed": _if_agreed,
+    "n_envs": _if_agreed,
     "adaptive": _any,
     "reward_range": _widest,
     "begun": _latest_records,
@@ -248,6 +257,7 @@ _MERGE_RULES: dict[str, Callable[[str, Sequence[Any]], Any]] = {
     "shared_exploration": _any,
     "lost_episodes": _largest,
     "components": _if_shared,
+    "assigned": _any,
 }
 """How the values of a field are joined. No reason against a guarantee may be lost."""
 

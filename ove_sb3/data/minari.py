@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 
 from ove_sb3.errors import InvalidInputError
 
+from .arrays import EPISODE_COUNTS
 from .metadata import Metadata, describe_space, make_space
-from .trajectories import EPISODE_COUNTS, Trajectories
+from .trajectories import Trajectories
 
 if TYPE_CHECKING:
     from minari import MinariDataset

@@ -1,4 +1,4 @@
-"""Steps as a table: from a file or a data frame, and back to a data frame."""
+"""Steps from a table: a file or a data frame."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from ove_sb3._validation import IntArray
 from ove_sb3.errors import PLACE, InvalidInputError
 
 if TYPE_CHECKING:
-    import pandas as pd
     import pyarrow as pa
 
 TABLE_SUFFIXES = (".csv", ".parquet", ".feather")
@@ -297,25 +296,3 @@ def _names(names: object, argument: str) -> Sequence[str]:
 
 def _plain(value: Any) -> Any:
     return value.item() if isinstance(value, np.generic) else value
-
-
-def step_frame(columns: Mapping[str, NDArray[Any]], lengths: IntArray) -> pd.DataFrame:
-    """One row per step, indexed by episode and step; arrays are spread over several columns."""
-    import pandas as pd
-
-    flat: dict[str, NDArray[Any]] = {}
-    for name, array in columns.items():
-        _spread(flat, name.replace("/", "_"), array)
-    episode = np.repeat(np.arange(lengths.size), lengths)
-    step = np.arange(episode.size) - np.repeat(np.cumsum(lengths) - lengths, lengths)
-    index = pd.MultiIndex.from_arrays([episode, step], names=["episode", "step"])
-    return pd.DataFrame(flat, index=index)
-
-
-def _spread(columns: dict[str, NDArray[Any]], name: str, array: NDArray[Any]) -> None:
-    if array.ndim == 1:
-        columns[name] = array
-        return
-    flat = array.reshape(len(array), -1)
-    for i in range(flat.shape[1]):
-        columns[f"{name}_{i}"] = flat[:, i]

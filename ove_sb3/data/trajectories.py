@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from os import PathLike
 from typing import TYPE_CHECKING, Any
@@ -27,11 +27,23 @@ from ove_sb3._validation import (
 from ove_sb3.core.stopping import UNKNOWN_BEGIN
 from ove_sb3.errors import PLACE, InvalidInputError
 
+from .arrays import (
+    ARRAYS,
+    EPISODE_COUNTS,
+    check_columns,
+    check_rows,
+    check_vector,
+    concatenate_rows,
+    map_rows,
+    read_only,
+    step_shape,
+)
 from .beginnings import BegunPart, split_begun
 from .columns import from_columns, to_columns
+from .frames import to_pandas, to_table
 from .log_ids import content_log_id, digest_of, split_log_ids
 from .metadata import Metadata, merge, stored_metadata
-from .table import read_steps, step_frame
+from .table import read_steps
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -102,26 +114,26 @@ class Trajectories:
         n_steps = self.rewards.size
         put(self, "lengths", as_lengths(self.lengths, n_steps, fewest=0))
         for name in ("observations", "actions"):
-            put(self, name, _check_rows(getattr(self, name), name, n_steps, "logged step"))
+            put(self, name, check_rows(getattr(self, name), name, n_steps, "logged step"))
         for name in ("terminated", "truncated"):
-            flags = _check_vector(as_flags(getattr(self, name), name), name)
-            put(self, name, _check_rows(flags, name, self.lengths.size, "episode"))
+            flags = check_vector(as_flags(getattr(self, name), name), name)
+            put(self, name, check_rows(flags, name, self.lengths.size, "episode"))
         if self.action_masks is not None:
             masks = as_flags(self.action_masks, "action_masks")
-            put(self, "action_masks", _check_rows(masks, "action_masks", n_steps, "logged step"))
+            put(self, "action_masks", check_rows(masks, "action_masks", n_steps, "logged step"))
         if self.final_observations is not None:
             name = "final_observations"
-            rows = _check_rows(self.final_observations, name, self.lengths.size, "episode")
+            rows = check_rows(self.final_observations, name, self.lengths.size, "episode")
             put(self, name, rows)
         if self.overlaps is not None:
             put(self, "overlaps", as_counts(self.overlaps, "overlaps", self.lengths.size))
         if self.begins is not None:
-            begins = _check_rows(self.begins, "begins", self.lengths.size, "episode")
+            begins = check_rows(self.begins, "begins", self.lengths.size, "episode")
             put(self, "begins", np.ascontiguousarray(begins, dtype=np.int64))
-        put(self, "columns", _check_columns(self.columns, n_steps))
+        put(self, "columns", check_columns(self.columns, n_steps))
         self._check_values()
-        for name in _ARRAYS:
-            put(self, name, _map(_read_only, getattr(self, name)))
+        for name in ARRAYS:
+            put(self, name, map_rows(read_only, getattr(self, name)))
         if not self.metadata.log_ids and self.n_steps:
             log_id = content_log_id(*self._identifying)
             put(self, "metadata", replace(self.metadata, log_ids=(log_id,)))
@@ -363,7 +375,7 @@ class Trajectories:
         by_episode = ("lengths", "terminated", "truncated", "final_observations", *EPISODE_COUNTS)
         rows: dict[str, Any] = dict.fromkeys(by_step, steps) | dict.fromkeys(by_episode, chosen)
         picked = {
-            name: _map(lambda array, at=at: array[at], getattr(self, name))  # type: ignore[misc]
+            name: map_rows(lambda array, at=at: array[at], getattr(self, name))  # type: ignore[misc]
             for name, at in rows.items()
         }
         if self.begins is not None and (np.diff(chosen) <= 0).any():
@@ -440,14 +452,16 @@ class Trajectories:
                 f"{' and '.join(str(sorted(part.columns)) for part in parts)}. Keep the same "
                 "columns in every part."
             )
-        joined = {name: _concatenate([getattr(part, name) for part in parts]) for name in _ARRAYS}
+        joined = {
+            name: concatenate_rows([getattr(part, name) for part in parts]) for name in ARRAYS
+        }
         return cls(**joined, metadata=merge([part.metadata for part in parts]))
 
     def to_batch(self) -> Batch:
         """All steps as Arrow columns, and their schema; there must be at least one episode."""
         from ove_sb3.store.columns import to_batch
 
-        return to_batch(*to_columns({name: getattr(self, name) for name in _ARRAYS}))
+        return to_batch(*to_columns(self._fields))
 
     def save(self, path: str | PathLike[str], *, overwrite: bool = False) -> None:
         """Write to the directory `path` as Parquet; `load` reads it back."""
@@ -483,17 +497,7 @@ class Trajectories:
         dimensions are flattened first. Numbers per episode are repeated at every step. Final
         observations are left out. The metadata are in ``frame.attrs["metadata"]``.
         """
-        columns, _ = to_columns({name: getattr(self, name) for name in _ARRAYS})
-        del columns["done"]
-        columns.pop("episode/begins", None)
-        last = np.zeros(self.n_steps, dtype=np.bool_)
-        last[np.cumsum(self.lengths) - 1] = True
-        for name in ("terminated", "truncated"):
-            columns[name] = last & np.repeat(getattr(self, name), self.lengths)
-        for name in EPISODE_COUNTS:
-            if (counts := getattr(self, name)) is not None:
-                columns[name] = np.repeat(counts, self.lengths)
-        frame = step_frame(columns, self.lengths)
+        frame = to_pandas(self._fields)
         frame.attrs["metadata"] = self.metadata.to_dict()
         return frame
 
@@ -510,23 +514,14 @@ class Trajectories:
                 "`data` must not be a log of several environments whose behavior learned to become "
                 "a table, which cannot hold `overlaps`. Use save or to_minari."
             )
-        observations = self.observations if isinstance(self.observations, dict) else {}
-        columns: dict[str, NDArray[Any]] = {
-            "p_old": np.exp(self.log_probs),
-            "reward": self.rewards,
-            "action": self.actions,
-        }
-        if not observations:
-            columns["observation"] = self.observations  # type: ignore[assignment]
-        columns |= {f"observation_{key}": array for key, array in observations.items()}
-        if (taken := sorted(set(columns) & set(self.columns))) != []:
-            raise InvalidInputError(
-                f"`columns` must not hold {taken[0]!r}, a name that the table needs. Rename it."
-            )
-        frame = step_frame(columns | dict(self.columns), self.lengths)
-        frame = frame.rename_axis(["episode_id", "step"]).reset_index()
+        frame = to_table(self._fields)
         frame.attrs["metadata"] = self.metadata.to_dict()
         return frame
+
+    @property
+    def _fields(self) -> dict[str, Any]:
+        """All arrays by name."""
+        return {name: getattr(self, name) for name in ARRAYS}
 
     def __repr__(self) -> str:
         env = f" of {self.metadata.env_id}" if self.metadata.env_id else ""
@@ -538,39 +533,6 @@ class Trajectories:
             f"Trajectories: {len(self)} {noun}{env}, {self.n_steps} steps, mean return "
             f"{self.returns().mean():.6g}{adaptive}"
         )
-
-
-EPISODE_COUNTS = ("overlaps", "begins")
-"""Fields that hold a number per episode, which only some logs have."""
-
-_ARRAYS = (
-    "observations",
-    "actions",
-    "log_probs",
-    "rewards",
-    "lengths",
-    "terminated",
-    "truncated",
-    "action_masks",
-    "final_observations",
-    *EPISODE_COUNTS,
-    "columns",
-)
-
-
-def _map(function: Callable[[NDArray[Any]], NDArray[Any]], rows: Any) -> Any:
-    """Apply `function` to an array, to every array of a dict, or not at all to None."""
-    if rows is None:
-        return None
-    if isinstance(rows, dict):
-        return {name: function(array) for name, array in rows.items()}
-    return function(rows)
-
-
-def _read_only(array: NDArray[Any]) -> NDArray[Any]:
-    view = array.view()
-    view.flags.writeable = False
-    return view
 
 
 def _check_parts(parts: object) -> list[Trajectories]:
@@ -594,7 +556,7 @@ def _check_parts(parts: object) -> list[Trajectories]:
             "an action: log them in every part."
         )
     for name in ("observations", "actions", "action_masks"):
-        shapes = [_step_shape(getattr(part, name)) for part in found]
+        shapes = [step_shape(getattr(part, name)) for part in found]
         for shape in shapes:
             if shape != shapes[0]:
                 raise InvalidInputError(
@@ -602,54 +564,3 @@ def _check_parts(parts: object) -> list[Trajectories]:
                     f"{shape}. Only logs of one environment can be joined."
                 )
     return found
-
-
-def _step_shape(rows: Any) -> Any:
-    """Shape of one row, of an array or of every array of a dict."""
-    if isinstance(rows, dict):
-        return {name: array.shape[1:] for name, array in rows.items()}
-    return None if rows is None else rows.shape[1:]
-
-
-def _concatenate(parts: list[Any]) -> Any:
-    if parts[0] is None:
-        return None
-    if isinstance(parts[0], dict):
-        return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
-    return np.concatenate(parts)
-
-
-def _check_vector(flags: NDArray[np.bool_], name: str) -> NDArray[np.bool_]:
-    if flags.ndim != 1:
-        raise InvalidInputError(
-            f"`{name}` must be 1-dimensional, one entry per episode, got shape {flags.shape}."
-        )
-    return flags
-
-
-def _check_columns(columns: object, n_steps: int) -> dict[str, NDArray[Any]]:
-    if not isinstance(columns, Mapping) or not all(isinstance(name, str) for name in columns):
-        raise InvalidInputError(
-            f"`columns` must be a mapping of names to arrays, got {type(columns).__name__}."
-        )
-    return {
-        name: _check_rows(rows, f"columns[{name!r}]", n_steps, "logged step")
-        for name, rows in columns.items()
-    }
-
-
-def _check_rows(rows: Any, name: str, n: int, unit: str) -> Any:
-    if isinstance(rows, dict):
-        if not rows:
-            raise InvalidInputError(f"`{name}` must not be an empty dict.")
-        return {key: _check_rows(rows[key], f"{name}[{key!r}]", n, unit) for key in rows}
-    array = as_array(rows, name)
-    if array.dtype.kind not in "biuf":
-        raise InvalidInputError(
-            f"`{name}` must hold numbers, got dtype {array.dtype}. Encode it as numbers first."
-        )
-    if array.ndim == 0 or array.shape[0] != n:
-        raise InvalidInputError(
-            f"`{name}` must have one entry per {unit}, {n} in all, got shape {array.shape}."
-        )
-    return array

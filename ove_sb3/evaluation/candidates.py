@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from ove_sb3._validation import FloatArray, as_float_vector, check_flag
-from ove_sb3.core.statistics import StepScores
+from ove_sb3.core.steps import StepScores
 from ove_sb3.core.truncation import truncated_columns
 from ove_sb3.data.metadata import Metadata
 from ove_sb3.data.trajectories import DISCRETE_KINDS, Trajectories

@@ -4,23 +4,25 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
 from ove_sb3._versions import library_versions
+from ove_sb3.core.band import DistributionBand, distribution_band
 from ove_sb3.core.diagnostics import Diagnostics
 from ove_sb3.core.inference import compute_interval
 from ove_sb3.core.interval import Interval
-from ove_sb3.core.quantities import Quantity, as_quantity
+from ove_sb3.core.methods import Betting
+from ove_sb3.core.quantities import Quantile, Quantity, as_quantity
 from ove_sb3.core.statistics import TrajectoryStatistics
 from ove_sb3.errors import InvalidInputError
 from ove_sb3.report.numbers import bounds, count, label, number, percent
 from ove_sb3.report.sentences import tail_sentence
 from ove_sb3.report.table import Table
 
-from .advice import convergence_rate, episodes_for
+from .advice import convergence_rate, episodes_for, half_intervals
 from .behavior import Behavior
 from .plan import Plan
 from .requirements import (
@@ -166,6 +168,26 @@ class Evaluation:
         """Whether the main intervals of all quantities are guaranteed."""
         return all(result.interval.guaranteed for result in self.quantities.values())
 
+    @cached_property
+    def band(self) -> DistributionBand | None:
+        """Band around the distribution function of the return, computed when it is asked for.
+
+        It holds by itself with probability 1 - delta, for all returns together, from one random
+        order of the episodes. None if the weights could not be computed, or if the method has no
+        bounds for quantiles.
+        """
+        method, stats = self.plan.method, self.stats
+        if stats is None or not method.supports(Quantile(0.5)):
+            return None
+        if isinstance(method, Betting):
+            method = replace(method, n_shuffles=1)
+
+        def interval_of(quantile: Quantile, delta: float) -> Interval:
+            assumptions = self.plan.at(delta)
+            return compute_interval(stats, quantile, method, assumptions, rng=self.plan.seed)
+
+        return distribution_band(interval_of, self.plan.budget.candidate_delta)
+
     @property
     def subject(self) -> str:
         """Name of the variable whose distribution is estimated: ``"return"``, or a sum of costs."""
@@ -269,13 +291,10 @@ class Evaluation:
         def interval_of(stats: TrajectoryStatistics) -> Interval:
             return compute_interval(stats, quantity, plan.method, assumptions, rng=plan.seed)
 
-        rate = convergence_rate(
-            self.stats,
-            interval_of(self.stats),
-            interval_of,
-            seed=plan.seed,
-            in_order=assumptions.evidence.adaptive,
+        halves = half_intervals(
+            self.stats, interval_of, seed=plan.seed, in_order=assumptions.evidence.adaptive
         )
+        rate = convergence_rate(interval_of(self.stats), halves)
         return episodes_for(
             self.n_trajectories, (reference + requirement.limit - value) / excess, rate
         )
@@ -365,8 +384,8 @@ class Evaluation:
         Parameters
         ----------
         ax : Axes, optional
-            Draw only the distribution of the return, into these axes. By default a new figure
-            shows it beside the intervals of every quantity and the concentration of the weights.
+            Draw only the distribution function of the return, into these axes. By default a new
+            figure also shows the intervals of every quantity and the concentration of the weights.
         """
         from ove_sb3.report.figure import evaluation_figure
 

@@ -69,10 +69,15 @@ def facts(rows: Sequence[tuple[str, str]]) -> str:
     return f"<table><tbody>{''.join(lines)}</tbody></table>"
 
 
-def figures(charts: Iterable[tuple[str, str]]) -> str:
-    """Charts with captions, both as HTML."""
-    parts = (f"<figure>{svg}<figcaption>{text}</figcaption></figure>" for svg, text in charts)
+def figures(charts: Iterable[tuple[str, str]], wide: Iterable[tuple[str, str]] = ()) -> str:
+    """Charts with captions, both as HTML; the wide ones first, each in a row of its own."""
+    parts = [_figure(*chart, "wide-chart") for chart in wide]
+    parts += [_figure(*chart) for chart in charts]
     return f'<div class="charts">{"".join(parts)}</div>'
+
+
+def _figure(svg: str, caption: str, kind: str = "") -> str:
+    return f"<figure{_class(kind)}>{svg}<figcaption>{caption}</figcaption></figure>"
 
 
 def _class(name: str) -> str:

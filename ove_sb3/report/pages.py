@@ -6,11 +6,18 @@ import math
 from collections.abc import Sequence
 
 from . import html
-from .charts import intervals_chart, returns_chart, weights_chart
+from .charts import distribution_svg, intervals_chart, locations_svg, weights_chart
 from .escape import escape
 from .numbers import count, label, number, percent
-from .sentences import Answer, comparison_answer, evaluation_answer
-from .shapes import Bar, IntervalChart, quantity_chart
+from .sentences import Answer, comparison_answer, evaluation_answer, tail_sentence
+from .shapes import (
+    Bar,
+    IntervalChart,
+    distribution_chart,
+    location_results,
+    quantity_chart,
+    return_extent,
+)
 from .views import ComparisonView, EvaluationView, VerdictView
 
 _KEY = (
@@ -30,6 +37,7 @@ def evaluation_page(result: EvaluationView, verdicts: Sequence[VerdictView] = ()
             html.heading("Distribution of the return"),
             html.table(result.table),
             html.paragraph(_remark(result), faint=True),
+            html.paragraph(tail) if verdicts and (tail := tail_sentence(result)) else "",
             _titled("Warnings", _sentences(result.warnings), "warnings"),
             _titled("Advice", result.advice),
             html.heading("Pictures"),
@@ -108,16 +116,29 @@ def _label(result: EvaluationView) -> str:
 
 
 def _evaluation_charts(result: EvaluationView) -> str:
-    charts = []
-    if result.stats is not None:
-        charts = [
-            (returns_chart(result.stats), f"Distribution of the return. {_KEY}"),
-            (weights_chart(result.stats), "Concentration of the weight; dotted: all weights equal"),
-        ]
+    wide, charts = [], []
+    stats, located = result.stats, location_results(result)
+    if stats is not None:
+        chart = distribution_chart(result, stats)
+        band = f" Shaded: {chart.band_label}, for all returns together." if chart.band else ""
+        marks = " Marks: quantiles and their intervals." if chart.marks else ""
+        caption = f"Share of episodes at or below a {result.subject}. {_KEY}.{band}{marks}"
+        wide.append((distribution_svg(chart, result.subject), caption))
+    if located:
+        rows = [(one.quantity.label, quantity_chart(one)) for one in located]
+        svg = locations_svg(rows, return_extent(result), result.subject)
+        names = ", ".join(one.quantity.label for one in located)
+        bars = [bar.label for bar in rows[0][1].bars]
+        caption = f"{_sentences([names])[0]}: {' and '.join(bars)} intervals, estimates. {_KEY}"
+        wide.append((svg, caption))
     for one in result.quantities.values():
-        caption = f"{_sentences([one.quantity.label])[0]}: intervals and estimate. {_KEY}"
-        charts.append((intervals_chart(quantity_chart(one)), caption))
-    return html.figures(charts)
+        if not one.quantity.is_location:
+            caption = f"{_sentences([one.quantity.label])[0]}: intervals and estimate. {_KEY}"
+            charts.append((intervals_chart(quantity_chart(one)), caption))
+    if stats is not None:
+        caption = "Concentration of the weight; dotted: all weights equal"
+        charts.append((weights_chart(stats), caption))
+    return html.figures(charts, wide)
 
 
 def _comparison_charts(comparison: ComparisonView) -> str:

@@ -8,14 +8,17 @@ from dataclasses import dataclass
 import numpy as np
 
 from ove_sb3._validation import FloatArray
+from ove_sb3.core.diagnostics import missing_support
+from ove_sb3.core.estimators.weighted_distribution import WeightedDistribution
+from ove_sb3.core.interval import label_word
 from ove_sb3.core.statistics import TrajectoryStatistics
 
-from .numbers import label
-from .views import QuantityView
+from .numbers import label, percent
+from .views import EvaluationView, QuantityView
 
 # The colorblind-safe palette of Okabe and Ito.
 BLUE, ORANGE, SKY = "#0072b2", "#d55e00", "#56b4e9"
-_MOST_BINS = 40
+_MOST_STEPS = 400
 _MOST_POINTS = 200
 
 
@@ -69,24 +72,97 @@ def quantity_chart(result: QuantityView) -> IntervalChart:
 
 
 @dataclass(frozen=True)
-class Histogram:
-    """Shares of the logged returns per bin, and of the same returns weighted for the candidate."""
+class Mark:
+    """A quantile with its interval, at the height of its level."""
 
-    edges: FloatArray
-    behavior: FloatArray
-    candidate: FloatArray
+    level: float
+    estimate: float
+    lower: float
+    upper: float
+    label: str
 
 
-def histogram(stats: TrajectoryStatistics) -> Histogram:
-    """Bins over the logged returns; the candidate's shares are self-normalized."""
-    returns = stats.returns
-    n_bins = int(min(_MOST_BINS, max(8, round(2 * len(stats) ** (1 / 3)))))
-    edges = np.histogram_bin_edges(returns, bins=n_bins)
-    behavior, _ = np.histogram(returns, edges)
-    total = stats.weights.sum()
-    weighted, _ = np.histogram(returns, edges, weights=stats.weights)
-    candidate = weighted / total if total > 0.0 else np.zeros(n_bins)
-    return Histogram(edges, behavior / returns.size, candidate)
+@dataclass(frozen=True)
+class DistributionChart:
+    """Distribution functions of the return, as steps.
+
+    Attributes
+    ----------
+    extent : (float, float)
+        Range of returns to show.
+    behavior, candidate : (ndarray, ndarray)
+        Returns at which the function steps, and its value from each of them on; that of the
+        candidate is empty where the log does not support an estimate.
+    band : (ndarray, ndarray, ndarray) or None
+        The same for a lower and an upper bound on the candidate's.
+    band_label : str
+    marks : tuple of Mark
+    """
+
+    extent: tuple[float, float]
+    behavior: tuple[FloatArray, FloatArray]
+    candidate: tuple[FloatArray, FloatArray]
+    band: tuple[FloatArray, FloatArray, FloatArray] | None
+    band_label: str
+    marks: tuple[Mark, ...]
+
+
+def distribution_chart(result: EvaluationView, stats: TrajectoryStatistics) -> DistributionChart:
+    """Distribution functions of candidate and behavior, the band, and marks at the quantiles."""
+    marks = tuple(
+        Mark(float(p), one.estimate, one.interval.lower, one.interval.upper, one.quantity.label)
+        for one in result.quantities.values()
+        if one.quantity.kind == "quantile" and (p := one.quantity.parameter) is not None
+    )
+    band, weights = result.band, stats.weights
+    unknown = missing_support(stats) is not None
+    name = ""
+    if band is not None:
+        consistent = all(one.interval.consistent for one in result.quantities.values())
+        word = label_word(band.guaranteed) if consistent and band.consistent else "contradictory"
+        name = f"{percent(band.delta)} {word} band"
+    return DistributionChart(
+        extent=return_extent(result),
+        behavior=_distribution(stats.returns, np.ones_like(stats.returns)),
+        candidate=(np.empty(0), np.empty(0)) if unknown else _distribution(stats.returns, weights),
+        band=None if band is None else band.steps(),
+        band_label=name,
+        marks=marks,
+    )
+
+
+def return_extent(result: EvaluationView) -> tuple[float, float]:
+    """Range of returns to show: those logged, and the bounds tighter than the a priori range."""
+    stats = result.stats
+    values = [] if stats is None else [float(stats.returns.min()), float(stats.returns.max())]
+    for one in location_results(result):
+        values += [one.estimate, one.behavior]
+        for interval in one.intervals:
+            low, high = interval.a_priori
+            values += [bound for bound in (interval.lower, interval.upper) if low < bound < high]
+            values += [] if stats is not None else [low, high]
+    finite = [value for value in values if math.isfinite(value)]
+    low, high = (min(finite), max(finite)) if finite else (0.0, 1.0)
+    margin = 0.04 * (high - low) or 0.5
+    return low - margin, high + margin
+
+
+def location_results(result: EvaluationView) -> list[QuantityView]:
+    """Results that are places on the axis of the return."""
+    return [one for one in result.quantities.values() if one.quantity.is_location]
+
+
+def _distribution(returns: FloatArray, weights: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Steps of a distribution function, thinned to what a picture resolves."""
+    distribution = WeightedDistribution.of(returns, weights)
+    last = np.append(np.diff(distribution.values) > 0.0, True)  # of equal returns
+    values, levels = distribution.values[last], distribution.levels[last]
+    if values.size > _MOST_STEPS:
+        evenly = np.linspace(0, values.size - 1, _MOST_STEPS // 2).astype(int)
+        by_level = np.searchsorted(levels, np.linspace(0.0, 1.0, _MOST_STEPS // 2, endpoint=False))
+        picked = np.unique(np.concatenate([evenly, by_level]))
+        values, levels = values[picked], levels[picked]
+    return values, levels
 
 
 def concentration(weights: FloatArray) -> tuple[FloatArray, FloatArray]:

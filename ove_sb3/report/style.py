@@ -26,9 +26,12 @@ th:first-child, td:first-child { text-align: left; } thead th { color: var(--fai
 figure { margin: 0; break-inside: avoid; } figcaption { font-size: .9rem; color: var(--faint); }
 svg { width: 100%; height: auto; display: block; } svg text { font: 12px system-ui, sans-serif;
   fill: var(--faint); } .axis { stroke: var(--faint); fill: none; }
-.grid { stroke: var(--line); fill: none; } .stairs { fill: none; stroke-width: 2; }
-.stairs.behavior { stroke: var(--behavior); stroke-dasharray: 5 3; }
-.stairs.candidate { stroke: var(--candidate); fill: var(--candidate); fill-opacity: .18; }
+.grid { stroke: var(--line); fill: none; } .function { fill: none; stroke-width: 2; }
+.function.behavior { stroke: var(--behavior); stroke-dasharray: 5 3; }
+.function.candidate { stroke: var(--candidate); stroke-width: 2.5; }
+.band { fill: var(--candidate); fill-opacity: .18; stroke: none; }
+.mark { stroke: var(--ink); stroke-width: 1.6; fill: var(--paper); }
+svg text.note { fill: var(--ink); } .wide-chart { grid-column: 1 / -1; }
 .line.candidate { stroke: var(--candidate); fill: none; stroke-width: 2.5; }
 .equal { stroke: var(--faint); stroke-dasharray: 2 3; fill: none; }
 .logged { stroke: var(--behavior); stroke-dasharray: 5 3; stroke-width: 1.5; fill: none; }

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
+from ove_sb3.core.band import DistributionBand
 from ove_sb3.core.diagnostics import Diagnostics
 from ove_sb3.core.interval import Interval
 from ove_sb3.core.quantities import Quantity
@@ -83,6 +84,10 @@ class EvaluationView(Protocol):
     @property
     def stats(self) -> TrajectoryStatistics | None:
         """Statistics behind the result."""
+
+    @property
+    def band(self) -> DistributionBand | None:
+        """Band around the distribution function of the return."""
 
     @property
     def candidate(self) -> str:

@@ -91,7 +91,7 @@ def test_nothing_is_wider_than_a_phone(
 def test_pictures(pages: tuple[Path, ove.Evaluation, ove.Comparison], tmp_path: Path) -> None:
     report = pages[0] / "report.html"
     folder = Path(os.environ.get("OVE_PICTURES", tmp_path)).resolve()
-    screenshot(report, folder / "report.png", tmp_path, (1000, 1080))
+    screenshot(report, folder / "report.png", tmp_path, (1000, 1500))
     screenshot(report, tmp_path / "phone.png", tmp_path, (390, 2600))
     dark = "--blink-settings=preferredColorScheme=0"
     screenshot(report, tmp_path / "dark.png", tmp_path, (1000, 1080), dark)

@@ -267,6 +267,7 @@ def test_the_logger_records_everything(tmp_path: Path, capsys: pytest.CaptureFix
     assert [event.step for event in events.Scalars("ove/variance_upper")] == [32, 64, 64]
     assert [event.step for event in events.Images("ove/bounds")] == [32, 64, 64]
     assert events.Images("ove/bounds")[0].width > 400
+    assert [event.step for event in events.Images("ove/distribution")] == [32, 64, 64]
 
 
 def test_evaluations_are_written_every_time(tmp_path: Path) -> None:

@@ -7,7 +7,8 @@ import pytest
 
 import ove_sb3 as ove
 from ove_sb3._validation import FloatArray
-from ove_sb3.core.statistics import StepScores, shard_statistics
+from ove_sb3.core.step_reduction import shard_statistics
+from ove_sb3.core.steps import StepScores
 
 from .test_statistics import COLUMNS, episodes, random_log
 

@@ -12,7 +12,7 @@ import ove_sb3 as ove
 from ove_sb3.core.estimators.per_decision import per_decision
 from ove_sb3.core.estimators.weighted_distribution import WeightedDistribution
 from ove_sb3.core.quantities import as_quantity
-from ove_sb3.core.statistics import Steps, StepScores
+from ove_sb3.core.steps import Steps, StepScores
 from tests.problems.risk import Outcomes, one_step, problems, truth
 from tests.problems.tiny import TinyProcess
 

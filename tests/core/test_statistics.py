@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import ove_sb3 as ove
-from ove_sb3.core import statistics as statistics_module
+from ove_sb3.core import step_reduction
 from ove_sb3.core._kernel import _exp
 from ove_sb3.core.statistics import effective_horizon
 from tests.core import reference
@@ -149,9 +149,9 @@ def test_the_number_of_threads_does_not_matter(monkeypatch: pytest.MonkeyPatch) 
     log = rng.normal(0, 0.1, lengths.sum()), rng.normal(size=lengths.sum()), lengths
     results = []
     for threads in (1, 5):
-        monkeypatch.setattr(statistics_module, "n_threads", lambda threads=threads: threads)
+        monkeypatch.setattr(step_reduction, "n_threads", lambda threads=threads: threads)
         results.append(ove.trajectory_statistics(*log, gamma=0.99))
-    assert lengths.sum() > 4 * statistics_module._STEPS_PER_TASK, "must be more than one task"
+    assert lengths.sum() > 4 * step_reduction._STEPS_PER_TASK, "must be more than one task"
     for name in (*COLUMNS, "step_sums", "end_sums"):
         np.testing.assert_array_equal(getattr(results[0], name), getattr(results[1], name))
 

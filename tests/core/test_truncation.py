@@ -16,7 +16,9 @@ from ove_sb3.core.betting import averages, targets
 from ove_sb3.core.quantities import as_quantity
 from ove_sb3.core.quantities import variance as variance_module
 from ove_sb3.core.sample import Sample
-from ove_sb3.core.statistics import StepScores, TrajectoryStatistics, shard_statistics
+from ove_sb3.core.statistics import TrajectoryStatistics
+from ove_sb3.core.step_reduction import shard_statistics
+from ove_sb3.core.steps import StepScores
 from ove_sb3.core.truncation import CAPS, ActionRatios, column_names, truncated_columns
 
 FloatArray = NDArray[np.float64]

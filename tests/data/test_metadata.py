@@ -13,8 +13,8 @@ import pytest
 
 import ove_sb3 as ove
 from ove_sb3.core.stopping import LoggingRecord
+from ove_sb3.data.arrays import ARRAYS
 from ove_sb3.data.metadata import describe_space
-from ove_sb3.data.trajectories import _ARRAYS
 from tests.policies.toys import toys
 
 from .test_storage import FIELDS, some
@@ -144,7 +144,7 @@ def test_every_entry_can_be_json() -> None:
 
 def test_no_array_is_forgotten() -> None:
     names = {field.name for field in fields(ove.Trajectories)} - {"metadata"}
-    assert set(_ARRAYS) == set(FIELDS) == names
+    assert set(ARRAYS) == set(FIELDS) == names
 
 
 @pytest.mark.parametrize("read", [ove.Trajectories.load, ove.open_log])

@@ -13,7 +13,8 @@ from stable_baselines3 import PPO
 import ove_sb3 as ove
 from ove_sb3 import _parallel as parallel
 from ove_sb3._validation import episode_and_step
-from ove_sb3.core.statistics import StepScores, shard_statistics
+from ove_sb3.core.step_reduction import shard_statistics
+from ove_sb3.core.steps import StepScores
 from ove_sb3.data.log import MemoryLog
 from ove_sb3.evaluation.candidates import as_candidate
 from ove_sb3.evaluation.reduction import Total, reduce_log

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import ove_sb3 as ove
-from ove_sb3.core.statistics import StepScores
+from ove_sb3.core.steps import StepScores
 from ove_sb3.evaluation.candidates import PolicyCandidate
 
 

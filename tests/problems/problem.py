@@ -7,7 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from ove_sb3 import TrajectoryStatistics, trajectory_statistics
-from ove_sb3.core.statistics import StepScores, shard_statistics
+from ove_sb3.core.step_reduction import shard_statistics
+from ove_sb3.core.steps import StepScores
 from ove_sb3.core.truncation import ActionRatios, truncated_columns
 
 from .mdp import FiniteMDP, FloatArray, IntArray

@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 import ove_sb3 as ove
-from ove_sb3.report.shapes import histogram
 
 from .conftest import log
 
@@ -21,44 +20,85 @@ def bars(axes: Any) -> list[list[float]]:
     return [np.asarray(line.get_xdata()).ravel().tolist() for line in axes.lines]
 
 
+OTHERS = {"Variance of the return": "variance", "Standard deviation of the return": "std"}
+LOCATIONS = ("mean", "quantile:0.05", "median", "quantile:0.95", "cvar:0.1")
+TITLES = [
+    "Distribution of the return",
+    "Intervals on the axis of the return",
+    "Variance of the return",
+    "Standard deviation of the return",
+    "Concentration of the weight",
+]
+
+
 def test_the_figure_shows_the_result(result: ove.Evaluation) -> None:
     figure = result.plot()
     panels = {axes.get_title(): axes for axes in figure.axes}
-    assert len(panels) == len(figure.axes) == 9
-    assert result.stats is not None
-    shape = histogram(result.stats)
-    drawn = panels["Distribution of the return"].patches[-1].get_data()  # type: ignore[attr-defined]
-    np.testing.assert_array_equal(drawn.values, shape.candidate)
-    for title, name in (
-        ("Mean of the return", "mean"),
-        ("Variance of the return", "variance"),
-        ("Standard deviation of the return", "std"),
-        ("5% quantile of the return", "quantile:0.05"),
-        ("Median of the return", "median"),
-        ("95% quantile of the return", "quantile:0.95"),
-        ("CVaR 10% of the return", "cvar:0.1"),
-    ):
-        lines = bars(panels[title])
+    assert [axes.get_title() for axes in figure.axes] == TITLES
+    located = panels["Intervals on the axis of the return"]
+    labels = [label.get_text() for label in located.get_yticklabels()]
+    assert labels == ["mean", "5% quantile", "median", "95% quantile", "CVaR 10%"]
+    shown = [(located, name) for name in LOCATIONS]
+    for axes, name in [*shown, *((panels[title], name) for title, name in OTHERS.items())]:
+        lines = bars(axes)
         assert len(result[name].intervals) == 2
         for interval in result[name].intervals:
             assert [interval.lower, interval.upper] in lines
         assert [result[name].estimate] in lines
         assert [result[name].behavior] * 2 in lines
+    for title in OTHERS:
         labels = [label.get_text() for label in panels[title].get_yticklabels()]
         assert labels == ["95%\nbootstrap", "95%\nguaranteed"]
     text = panels["Concentration of the weight"].texts[0].get_text()
     assert f"of {result.n_trajectories}" in text
 
 
+def test_the_distribution_functions_are_steps_of_the_weighted_returns(
+    result: ove.Evaluation,
+) -> None:
+    axes = result.plot().axes[0]
+    assert result.stats is not None
+    drawn = {line.get_label(): line for line in axes.lines if len(line.get_xdata()) > 2}  # type: ignore[arg-type]
+    returns = result.stats.returns
+    for label, weights in (
+        ("candidate, reweighted", result.stats.weights),
+        ("behavior, as logged", np.ones_like(returns)),
+    ):
+        line = drawn[label]
+        assert line.get_drawstyle() == "steps-post"
+        for x, y in zip(*np.asarray(line.get_data(), dtype=np.float64), strict=True):
+            assert y == pytest.approx(np.average(returns <= x, weights=weights))
+    assert result.band is not None
+    (band,) = axes.collections
+    assert band.get_label() == "95% guaranteed band"
+    corners = np.asarray(band.get_paths()[0].vertices)
+    for x, y in corners:
+        assert y in np.ravel([result.band.at(x), result.band.at(x - 1e-9)])
+    assert set(result.band.levels) <= set(corners[:, 1])
+    # Marks: the quantiles at the height of their level.
+    marks = [line for line in axes.lines if len(set(line.get_ydata())) == 1]  # type: ignore[arg-type]
+    for name, level in (("quantile:0.05", 0.05), ("median", 0.5), ("quantile:0.95", 0.95)):
+        at_level = [line for line in marks if line.get_ydata()[0] == level]  # type: ignore[index]
+        points = np.concatenate([np.ravel(line.get_xdata()) for line in at_level])
+        assert result[name].estimate in points
+        interval, (left, right) = result[name].interval, axes.get_xlim()
+        assert {max(interval.lower, left), min(interval.upper, right)} <= set(points.tolist())
+
+
 def test_one_quantity() -> None:
     data, candidates = log(100)
     result = ove.evaluate(data, candidates["near"], gamma=0.95, quantities=["std"])
     titles = [axes.get_title() for axes in result.plot().axes]
-    assert sorted(titles) == [
-        "Concentration of the weight",
-        "Distribution of the return",
-        "Standard deviation of the return",
-    ]
+    assert titles == [TITLES[0], TITLES[3], TITLES[4]]
+
+
+def test_the_candidate_is_not_drawn_where_there_is_no_estimate(
+    comparison: ove.Comparison, no_support: ove.Evaluation
+) -> None:
+    for shown in (comparison["far"], no_support):
+        labels = [line.get_label() for line in shown.plot().axes[0].lines]
+        assert "behavior, as logged" in labels
+        assert "candidate, reweighted" not in labels
 
 
 def test_it_can_be_drawn(
@@ -91,18 +131,13 @@ def test_no_panel_or_label_overlaps_another(
 
 def test_a_result_without_weights_shows_its_intervals(no_weights: ove.Evaluation) -> None:
     figure = no_weights.plot()
-    assert [axes.get_title() for axes in figure.axes] == [
-        "Mean of the return",
-        "Variance of the return",
-        "Standard deviation of the return",
-        "5% quantile of the return",
-        "Median of the return",
-        "95% quantile of the return",
-        "CVaR 10% of the return",
-    ]
-    for axes, one in zip(figure.axes, no_weights.quantities.values(), strict=True):
+    assert [axes.get_title() for axes in figure.axes] == TITLES[1:4]
+    lines = [line for axes in figure.axes for line in bars(axes)]
+    for one in no_weights.quantities.values():
         low, high = one.interval.a_priori
-        assert bars(axes) == [[low, high], [one.behavior] * 2]  # and no estimate
+        assert [low, high] in lines
+        assert [one.behavior] * 2 in lines
+    assert not any(line[0] == line[-1] and len(line) == 1 for line in lines)  # no estimate
     picture = io.BytesIO()
     figure.savefig(picture)
     assert picture.tell() > 5_000
@@ -117,7 +152,6 @@ def test_a_result_whose_bounds_contradict_each_other_is_labeled(
     figure = contradictory.plot()
     panels = {axes.get_title(): axes for axes in figure.axes}
     for title, word in (
-        ("Mean of the return", "guaranteed"),
         ("Variance of the return", "contradictory"),
         ("Standard deviation of the return", "contradictory"),
     ):

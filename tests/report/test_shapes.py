@@ -7,36 +7,23 @@ import pytest
 
 import ove_sb3 as ove
 from ove_sb3.report.numbers import bounds, count, label, number, percent
-from ove_sb3.report.shapes import concentration, histogram, quantity_chart, ticks
+from ove_sb3.report.shapes import _distribution, concentration, quantity_chart, ticks
 from ove_sb3.report.table import Table
 
 
-def statistics(weights: list[float], returns: list[float]) -> ove.TrajectoryStatistics:
-    n = len(weights)
-    with np.errstate(divide="ignore"):
-        log_ratios = np.log(weights)
-    return ove.trajectory_statistics(log_ratios, returns, np.ones(n, int), gamma=1.0, horizon=1)
-
-
-def test_histogram_shares_add_up_to_one_and_move_with_the_weights() -> None:
+def test_distribution_functions_are_thinned_but_not_interpolated() -> None:
     rng = np.random.default_rng(0)
-    returns = rng.normal(size=500)
-    stats = statistics(list(np.exp(returns)), list(returns))
-    shape = histogram(stats)
-    assert shape.behavior.sum() == pytest.approx(1)
-    assert shape.candidate.sum() == pytest.approx(1)
-    middles = (shape.edges[1:] + shape.edges[:-1]) / 2
-    assert middles @ shape.candidate == pytest.approx(
-        ove.estimate_mean(stats, estimator="wis"), abs=0.1
-    )
-    assert middles @ shape.candidate > middles @ shape.behavior + 0.5
-
-
-def test_degenerate_histograms() -> None:
-    same = histogram(statistics([1.0, 1.0], [3.0, 3.0]))
-    assert same.behavior.sum() == 1
-    no_support = histogram(statistics([0.0, 0.0], [1.0, 2.0]))
-    assert not no_support.candidate.any()
+    returns, weights = rng.normal(size=20_000), rng.exponential(size=20_000)
+    values, levels = _distribution(returns, weights)
+    assert values.size <= 400
+    assert values[-1] == returns.max()
+    assert levels[-1] == pytest.approx(1)
+    for x, y in zip(values, levels, strict=True):
+        assert y == pytest.approx(weights[returns <= x].sum() / weights.sum())
+    assert np.diff(levels).max() < 0.02
+    values, levels = _distribution(np.array([3.0, 1.0, 3.0]), np.ones(3))
+    assert values.tolist() == [1.0, 3.0]
+    assert levels.tolist() == pytest.approx([1 / 3, 1.0])
 
 
 def test_concentration() -> None:

@@ -11,7 +11,8 @@ import numpy as np
 
 from ove_sb3._validation import FloatArray
 from ove_sb3.core.registry import Registry, load_plugins
-from ove_sb3.core.statistics import Column, TrajectoryStatistics
+from ove_sb3.core.statistics import TrajectoryStatistics
+from ove_sb3.core.steps import Column
 from ove_sb3.errors import InvalidInputError
 
 from .smooth import SmoothStatistic

@@ -12,7 +12,8 @@ from collections.abc import Callable
 import numpy as np
 
 from ove_sb3._validation import FloatArray
-from ove_sb3.core.statistics import Column, Steps, TrajectoryStatistics
+from ove_sb3.core.statistics import TrajectoryStatistics
+from ove_sb3.core.steps import Column, Steps
 
 from .base import Estimator, add
 

@@ -12,7 +12,7 @@ import numba
 import numpy as np
 
 from ove_sb3._validation import FloatArray
-from ove_sb3.core.statistics import n_threads
+from ove_sb3.core.step_reduction import n_threads
 
 _RESAMPLES_PER_TASK = 32
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)

@@ -12,7 +12,8 @@ from ove_sb3.core.concentration.inequalities import Inequality
 from ove_sb3.core.estimators.base import Estimator, find_estimator
 from ove_sb3.core.registry import Registry
 from ove_sb3.core.sample import Sample
-from ove_sb3.core.statistics import Column, TrajectoryStatistics
+from ove_sb3.core.statistics import TrajectoryStatistics
+from ove_sb3.core.steps import Column
 from ove_sb3.errors import InvalidInputError
 
 
@@ -33,11 +34,14 @@ class Quantity(ABC):
     parameter : float or None
         Parameter of a kind of quantities, such as the p of a quantile; passed to its estimators.
     default_estimator : str
+    is_location : bool
+        Whether it is a place on the axis of the return, like the mean and unlike the variance.
     columns : tuple of Column
         Columns it needs beyond the built-in ones.
     """
 
     kind: ClassVar[str]
+    is_location: ClassVar[bool] = False
     default_estimator: ClassVar[str] = "crossfit"
     columns: ClassVar[tuple[Column, ...]] = ()
 

@@ -21,6 +21,7 @@ class Mean(Quantity):
 
     kind = "mean"
     label = "mean"
+    is_location = True
 
     def of_sample(self, returns: FloatArray) -> float:
         """Sample mean."""

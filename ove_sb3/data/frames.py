@@ -1,0 +1,76 @@
+"""Steps as a data frame, one row per step."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ove_sb3._validation import IntArray
+from ove_sb3.errors import InvalidInputError
+
+from .arrays import EPISODE_COUNTS
+from .columns import to_columns
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+def to_pandas(fields: Mapping[str, Any]) -> pd.DataFrame:
+    """Frame of all fields of a log but the final observations, indexed by episode and step."""
+    lengths = fields["lengths"]
+    columns, _ = to_columns(fields)
+    del columns["done"]
+    columns.pop("episode/begins", None)
+    last = np.zeros(int(lengths.sum()), dtype=np.bool_)
+    last[np.cumsum(lengths) - 1] = True
+    for name in ("terminated", "truncated"):
+        columns[name] = last & np.repeat(fields[name], lengths)
+    for name in EPISODE_COUNTS:
+        if (counts := fields[name]) is not None:
+            columns[name] = np.repeat(counts, lengths)
+    return _step_frame(columns, lengths)
+
+
+def to_table(fields: Mapping[str, Any]) -> pd.DataFrame:
+    """Frame with the columns that `Trajectories.from_table` takes by default."""
+    observed, kept = fields["observations"], fields["columns"]
+    columns: dict[str, NDArray[Any]] = {
+        "p_old": np.exp(fields["log_probs"]),
+        "reward": fields["rewards"],
+        "action": fields["actions"],
+    }
+    if isinstance(observed, dict):
+        columns |= {f"observation_{key}": array for key, array in observed.items()}
+    else:
+        columns["observation"] = observed
+    if (taken := sorted(set(columns) & set(kept))) != []:
+        raise InvalidInputError(
+            f"`columns` must not hold {taken[0]!r}, a name that the table needs. Rename it."
+        )
+    frame = _step_frame(columns | dict(kept), fields["lengths"])
+    return frame.rename_axis(["episode_id", "step"]).reset_index()
+
+
+def _step_frame(columns: Mapping[str, NDArray[Any]], lengths: IntArray) -> pd.DataFrame:
+    """One row per step, indexed by episode and step; arrays are spread over several columns."""
+    import pandas as pd
+
+    flat: dict[str, NDArray[Any]] = {}
+    for name, array in columns.items():
+        _spread(flat, name.replace("/", "_"), array)
+    episode = np.repeat(np.arange(lengths.size), lengths)
+    step = np.arange(episode.size) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+    index = pd.MultiIndex.from_arrays([episode, step], names=["episode", "step"])
+    return pd.DataFrame(flat, index=index)
+
+
+def _spread(columns: dict[str, NDArray[Any]], name: str, array: NDArray[Any]) -> None:
+    if array.ndim == 1:
+        columns[name] = array
+        return
+    flat = array.reshape(len(array), -1)
+    for i in range(flat.shape[1]):
+        columns[f"{name}_{i}"] = flat[:, i]
