@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from operator import attrgetter
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
@@ -36,7 +37,7 @@ from .arrays import (
     concatenate_rows,
     map_rows,
     read_only,
-    step_shape,
+    step_shapes,
 )
 from .beginnings import BegunPart, split_begun
 from .columns import from_columns, to_columns
@@ -53,6 +54,9 @@ if TYPE_CHECKING:
 
 Observations = NDArray[Any] | dict[str, NDArray[Any]]
 DISCRETE_KINDS = ("Discrete", "MultiDiscrete", "MultiBinary")
+
+
+_VALUES = attrgetter(*ARRAYS)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -452,9 +456,8 @@ class Trajectories:
                 f"{' and '.join(str(sorted(part.columns)) for part in parts)}. Keep the same "
                 "columns in every part."
             )
-        joined = {
-            name: concatenate_rows([getattr(part, name) for part in parts]) for name in ARRAYS
-        }
+        rows = zip(*map(_VALUES, parts), strict=True)
+        joined = {name: concatenate_rows(values) for name, values in zip(ARRAYS, rows, strict=True)}
         return cls(**joined, metadata=merge([part.metadata for part in parts]))
 
     def to_batch(self) -> Batch:
@@ -556,7 +559,7 @@ def _check_parts(parts: object) -> list[Trajectories]:
             "an action: log them in every part."
         )
     for name in ("observations", "actions", "action_masks"):
-        shapes = [step_shape(getattr(part, name)) for part in found]
+        shapes = step_shapes([getattr(part, name) for part in found])
         for shape in shapes:
             if shape != shapes[0]:
                 raise InvalidInputError(
