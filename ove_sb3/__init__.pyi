@@ -23,6 +23,7 @@ from .core.methods import Betting as Betting
 from .core.methods import Bootstrap as Bootstrap
 from .core.methods import Concentration as Concentration
 from .core.methods import Method as Method
+from .core.methods import MethodInputs as MethodInputs
 from .core.methods import Normal as Normal
 from .core.methods import register_method as register_method
 from .core.quantities import DEFAULT_QUANTITIES as DEFAULT_QUANTITIES

@@ -16,12 +16,13 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 import typer
+from rich import markup
 from rich.console import Console
-from rich.markup import escape
 from rich.table import Table as RichTable
 
 from ove_sb3.core.registry import load_plugins
 from ove_sb3.errors import OveError, OveWarning
+from ove_sb3.report.escape import visible
 from ove_sb3.report.table import Table
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -41,7 +42,7 @@ def guarded(command: Command) -> Command:
         except (typer.Exit, typer.BadParameter):
             raise
         except (OveError, OSError, ImportError) as error:
-            typer.echo(f"error: {error}", err=True)
+            typer.echo(f"error: {visible(str(error))}", err=True)
             raise typer.Exit(FAILED) from None
         except Exception:
             traceback.print_exc()
@@ -64,6 +65,11 @@ def usage(parse: Callable[..., Any], *values: Any) -> Any:
 def console() -> Console:
     """Colors on a terminal; plain lines of any length elsewhere."""
     return Console(width=None if sys.stdout.isatty() else 200, highlight=False)
+
+
+def escape(text: str) -> str:
+    """Text for the console: no markup, no control characters."""
+    return markup.escape(visible(text))
 
 
 def print_table(out: Console, title: str, model: Table) -> None:

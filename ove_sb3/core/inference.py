@@ -15,7 +15,7 @@ from .assigned import balanced, is_assigned, reweighted, share_factors
 from .assumptions import Assumptions, check_mean_weight
 from .interval import Interval
 from .label import Evidence, Label, decide_label
-from .methods import Method, Tails, as_method
+from .methods import Method, MethodInputs, Tails, as_method
 from .quantities import Quantity, as_quantity
 from .statistics import TrajectoryStatistics, check_statistics
 
@@ -264,7 +264,8 @@ def compute_interval(
     tail = delta / 2 if side == "both" else delta
     tails = Tails(tail if side != "upper" else 0.0, tail if side != "lower" else 0.0)
     base = quantity.base
-    bounds = method.bounds(base, stats, limits, tails, adaptive=adaptive, rng=as_generator(rng))
+    inputs = MethodInputs(stats, limits, tails, adaptive, as_generator(rng))
+    bounds = method.bounds(base, inputs)
     low, high = base.a_priori(limits)
     lower, upper = (float(min(max(bound, low), high)) + 0.0 for bound in bounds)  # -0 becomes 0
     lower, upper, consistent = _settle_rounding(lower, upper, high - low)
@@ -279,20 +280,28 @@ def compute_interval(
         handles_assigned=not assigned or handles_assigned or not method.proven,
         arms_known=assigned or not assumptions.evidence.assigned,
     )
-    return Interval(
-        lower=quantity.transform(lower),
-        upper=quantity.transform(upper),
+    interval = Interval(
+        lower=lower,
+        upper=upper,
         delta=delta,
         guaranteed=label.guaranteed,
         consistent=consistent,
         assumptions=_in_words(stats, method, adaptive, limits.stated, label),
         reasons=label.reasons,
-        quantity=quantity.name,
+        quantity=base.name,
         method=method.name,
         side=side,
         n_trajectories=len(stats),
-        a_priori=(quantity.transform(low), quantity.transform(high)),
+        a_priori=(low, high),
     )
+    return transformed(interval, quantity)
+
+
+def transformed(interval: Interval, quantity: Quantity) -> Interval:
+    """Interval of a quantity from that of its base."""
+    lower, upper = (quantity.transform(bound) for bound in (interval.lower, interval.upper))
+    low, high = (quantity.transform(end) for end in interval.a_priori)
+    return replace(interval, lower=lower, upper=upper, quantity=quantity.name, a_priori=(low, high))
 
 
 def intersection(earlier: Interval, later: Interval) -> Interval:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ove_sb3._validation import IntArray
+from ove_sb3._validation import FloatArray, IntArray
 
 from .assigned import reweighted, share_factors
 from .assumptions import Limits
@@ -48,6 +49,16 @@ class Sample:
     overlaps: IntArray | None
     open_end: OpenEnd | None = None
     assigned: bool = False
+
+    @cached_property
+    def returns(self) -> FloatArray:
+        """Returns in the order of processing, (n,)."""
+        return np.asarray(self.stats.returns[self.order])
+
+    @cached_property
+    def weights(self) -> FloatArray:
+        """Weights in the order of processing, (n,)."""
+        return np.asarray(self.stats.weights[self.order])
 
     def schedule(self, n_blocks: int) -> Schedule:
         """Schedule of the bets, with about `n_blocks` blocks."""

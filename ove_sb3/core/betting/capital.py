@@ -531,15 +531,26 @@ def effective_second_moment(values: FloatArray, level: float, n: float) -> float
     square. lam is the bet size that follows from the result. A small margin covers values that
     have not been seen yet.
     """
-    size = values.size
-    y = values - values.mean()
-    square = float(np.mean(y * y))
+    return float(_effective_second_moment(values - values.mean(), level, n))
+
+
+@numba.njit(cache=True, nogil=True)
+def _effective_second_moment(y: FloatArray, level: float, n: float) -> float:
+    size = y.size
+    square, smallest = 0.0, 0.0
+    for value in y:
+        square += value * value
+        smallest = min(smallest, value)
+    square /= size
     second_moment = square
     if square > 0.0:
         for _ in range(3):
             bet = math.sqrt(-2.0 * math.log(level) / (max(second_moment, 1e-12 * square) * n))
-            bet = min(bet, _LARGEST_LOSS / max(-float(y.min()), 1e-300))
-            second_moment = float(np.mean(y * y / (1.0 + bet * y)))
+            bet = min(bet, _LARGEST_LOSS / max(-smallest, 1e-300))
+            second_moment = 0.0
+            for value in y:
+                second_moment += value * value / (1.0 + bet * value)
+            second_moment /= size
     return second_moment * (1.0 + 2.0 / math.sqrt(size))
 
 

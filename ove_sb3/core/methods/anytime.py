@@ -5,15 +5,12 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-import numpy as np
-
-from ove_sb3.core.assumptions import Limits
 from ove_sb3.core.quantities.base import Quantity
 from ove_sb3.core.sample import Sample
 from ove_sb3.core.statistics import TrajectoryStatistics
 from ove_sb3.core.under_way import UnderWay, under_way
 
-from .base import Method, Tails
+from .base import Method, MethodInputs
 
 _TARGETS = tuple(128 * 4**k for k in range(7))  # to half a million trajectories
 _NEAREST = 2  # targets tried at any time
@@ -61,24 +58,16 @@ class AnytimeBetting(Method):
         """Whether the quantity has bounds on both sides."""
         return quantity.base.overrides("betting_lower", "betting_upper")
 
-    def bounds(
-        self,
-        quantity: Quantity,
-        stats: TrajectoryStatistics,
-        limits: Limits,
-        tails: Tails,
-        *,
-        adaptive: bool,
-        rng: np.random.Generator,
-    ) -> tuple[float, float]:
+    def bounds(self, quantity: Quantity, inputs: MethodInputs) -> tuple[float, float]:
         """One-sided bounds of the quantity, each from tests of its own."""
-        del adaptive, rng  # always in the order in which the trajectories ended
+        # Always in the order in which the trajectories ended.
+        stats, tails = inputs.stats, inputs.tails
         targets, share = self._targets(len(stats))
         running = self._under_way(stats)
         lower, upper = -math.inf, math.inf
         for target in targets:
             exact = self.target_n is not None
-            sample = Sample.so_far(stats, limits, running, target, exact=exact)
+            sample = Sample.so_far(stats, inputs.limits, running, target, exact=exact)
             if tails.lower > 0.0:
                 lower = max(lower, quantity.betting_lower(sample, share * tails.lower))
             if tails.upper > 0.0:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
 import numpy as np
@@ -20,6 +21,28 @@ class Tails(NamedTuple):
 
     lower: float
     upper: float
+
+
+@dataclass(frozen=True)
+class MethodInputs:
+    """Inputs of a method.
+
+    Attributes
+    ----------
+    stats : TrajectoryStatistics
+    limits : Limits
+        Bounds on returns and weights that follow from the assumptions.
+    tails : Tails
+    adaptive : bool
+        Whether the behavior changed based on earlier trajectories.
+    rng : Generator
+    """
+
+    stats: TrajectoryStatistics
+    limits: Limits
+    tails: Tails
+    adaptive: bool
+    rng: np.random.Generator
 
 
 class Method(ABC):
@@ -63,16 +86,7 @@ class Method(ABC):
         return True
 
     @abstractmethod
-    def bounds(
-        self,
-        quantity: Quantity,
-        stats: TrajectoryStatistics,
-        limits: Limits,
-        tails: Tails,
-        *,
-        adaptive: bool,
-        rng: np.random.Generator,
-    ) -> tuple[float, float]:
+    def bounds(self, quantity: Quantity, inputs: MethodInputs) -> tuple[float, float]:
         """Lower and upper bound, infinite on a side whose tail is 0."""
 
 

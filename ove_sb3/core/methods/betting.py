@@ -10,12 +10,10 @@ import numpy as np
 
 from ove_sb3._validation import IntArray, check_integer
 from ove_sb3.core.assigned import ARMS, even_order, is_assigned
-from ove_sb3.core.assumptions import Limits
 from ove_sb3.core.quantities.base import Quantity
 from ove_sb3.core.sample import Sample
-from ove_sb3.core.statistics import TrajectoryStatistics
 
-from .base import Method, Tails
+from .base import Method, MethodInputs
 
 _AGREEMENT = 0.7  # fraction of the shuffles that must agree on a bound
 
@@ -60,25 +58,17 @@ class Betting(Method):
         """Whether the quantity has bounds on both sides."""
         return quantity.base.overrides("betting_lower", "betting_upper")
 
-    def bounds(
-        self,
-        quantity: Quantity,
-        stats: TrajectoryStatistics,
-        limits: Limits,
-        tails: Tails,
-        *,
-        adaptive: bool,
-        rng: np.random.Generator,
-    ) -> tuple[float, float]:
+    def bounds(self, quantity: Quantity, inputs: MethodInputs) -> tuple[float, float]:
         """One-sided bounds of the quantity, each from its own test."""
+        stats, limits, tails = inputs.stats, inputs.limits, inputs.tails
         if is_assigned(stats):
-            first = even_order(stats[ARMS], rng)
+            first = even_order(stats[ARMS], inputs.rng)
             samples = [Sample.of_assigned(stats, limits, order) for order in self._rotations(first)]
         elif stats.has_beginnings:
-            samples = [Sample.of_all_begun(stats, limits, adaptive=adaptive)]
+            samples = [Sample.of_all_begun(stats, limits, adaptive=inputs.adaptive)]
         else:
-            sample = Sample.of(stats, limits, adaptive=adaptive, rng=rng)
-            orders = [sample.order] if adaptive else self._rotations(sample.order)
+            sample = Sample.of(stats, limits, adaptive=inputs.adaptive, rng=inputs.rng)
+            orders = [sample.order] if inputs.adaptive else self._rotations(sample.order)
             samples = [replace(sample, order=order) for order in orders]
         lower, upper = -math.inf, math.inf
         if tails.lower > 0.0:
