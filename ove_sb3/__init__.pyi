@@ -23,6 +23,7 @@ from .core.methods import Betting as Betting
 from .core.methods import Bootstrap as Bootstrap
 from .core.methods import Concentration as Concentration
 from .core.methods import Method as Method
+from .core.methods import MethodInputs as MethodInputs
 from .core.methods import Normal as Normal
 from .core.methods import register_method as register_method
 from .core.quantities import DEFAULT_QUANTITIES as DEFAULT_QUANTITIES
@@ -62,11 +63,14 @@ from .errors import WeightOverflowError as WeightOverflowError
 from .errors import WorkerError as WorkerError
 from .evaluation.compare import Comparison as Comparison
 from .evaluation.compare import compare as compare
+from .evaluation.decision import Decision as Decision
 from .evaluation.evaluate import evaluate as evaluate
 from .evaluation.requirements import Requirement as Requirement
 from .evaluation.requirements import Verdict as Verdict
 from .evaluation.result import Evaluation as Evaluation
 from .evaluation.result import QuantityResult as QuantityResult
+from .evaluation.watch import watch as watch
+from .policies.assigned import as_mixture as as_mixture
 from .policies.builtin import SoftmaxPolicy as SoftmaxPolicy
 from .policies.builtin import TabularPolicy as TabularPolicy
 from .policies.builtin import UniformPolicy as UniformPolicy

@@ -12,6 +12,7 @@ from ove_sb3 import __version__
 from .evaluation import compare, evaluate
 from .logs import collect, compact, inspect, repair
 from .running import guarded
+from .watching import watch
 
 app = typer.Typer(
     name="ove-sb3",
@@ -37,7 +38,7 @@ def options(
         raise typer.Exit
 
 
-for command in (collect, inspect, evaluate, compare, compact, repair):
+for command in (collect, inspect, evaluate, compare, watch, compact, repair):
     app.command()(guarded(command))
 
 

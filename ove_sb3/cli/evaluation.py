@@ -88,7 +88,7 @@ def evaluate(
     Exits with 0 if every requirement (if any) is proven, 1 if not, 2 on wrong usage, 3 on any other
     error.
     """
-    requirements = _requirements(require)
+    requirements = requirements_of(require)
     check_output(html, "--html")
     _check_picture(plot)
     data: Any = log
@@ -141,7 +141,7 @@ def evaluate(
         print_table(out, result.headline, result.table)
         _print_lines(out, result.remarks)
         for verdict in verdicts:
-            _print_verdict(out, verdict)
+            print_verdict(out, verdict)
     if not all(verdict.proven for verdict in verdicts):
         raise typer.Exit(NOT_PROVEN)
 
@@ -192,7 +192,7 @@ def compare(
     Exits with 0 if every requirement (if any) is proven for at least one candidate, else 1.
     """
     usage(check_choice, rank_by, "--rank-by", RANKINGS)
-    requirements = _requirements(require)
+    requirements = requirements_of(require)
     check_output(html, "--html")
     paths = usage(named_paths, candidates)
     found = {} if vec_normalize is not None else normalizers(paths, candidates)
@@ -241,12 +241,13 @@ def compare(
         _print_lines(out, comparison.remarks)
         for name, some in decided.items():
             for verdict in some:
-                _print_verdict(out, verdict, f"{name}: ")
+                print_verdict(out, verdict, f"{name}: ")
     if decided and not any(all(v.proven for v in some) for some in decided.values()):
         raise typer.Exit(NOT_PROVEN)
 
 
-def _requirements(expressions: Sequence[str] | None) -> list[Requirement]:
+def requirements_of(expressions: Sequence[str] | None) -> list[Requirement]:
+    """Requirements from the command line."""
     return [usage(Requirement.parse, expression) for expression in expressions or ()]
 
 
@@ -317,5 +318,6 @@ def _print_lines(out: Console, lines: Sequence[str]) -> None:
         out.print(escape(line), style="yellow" if line.startswith("warning") else None)
 
 
-def _print_verdict(out: Console, verdict: Verdict, prefix: str = "") -> None:
+def print_verdict(out: Console, verdict: Verdict, prefix: str = "") -> None:
+    """Print a verdict in its color."""
     out.print(escape(f"{prefix}{verdict}"), style=f"bold {_COLORS[verdict.status]}")

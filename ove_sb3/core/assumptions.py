@@ -6,13 +6,14 @@ Every guarantee rests on them. Data that contradict them are refused.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from ove_sb3._validation import check_integer, check_range, check_real
 from ove_sb3.errors import AssumptionError, InvalidInputError, MeanWeightError
 
+from .assigned import balanced
 from .label import Evidence
 from .statistics import TrajectoryStatistics
 from .truncation import MAX_RATIOS
@@ -58,6 +59,15 @@ class Limits:
         """Popoviciu's bound: a quarter of the squared range of the return."""
         low, high = self.return_range
         return (high - low) ** 2 / 4
+
+    def reweighted(self, factor: float) -> Limits:
+        """Limits for weights that are multiplied by at most `factor`."""
+        return replace(
+            self,
+            max_weight=factor * self.max_weight,
+            max_pdis_weight=factor * self.max_pdis_weight,
+            max_cdis_weight=factor * self.max_cdis_weight,
+        )
 
 
 @dataclass(frozen=True)
@@ -272,23 +282,24 @@ def _containing(
     return min(stated[0], observed[0]), max(stated[1], observed[1])
 
 
-def check_mean_weight(stats: TrajectoryStatistics) -> None:
+def check_mean_weight(stats: TrajectoryStatistics, n_unfinished: int) -> None:
     """Refuse weights whose mean is more than 1 beyond doubt: some probability must be wrong.
 
     Bets on weights above 1 with a few fixed bet sizes. Where all probabilities are right, this
     refuses with probability at most 1e-6 (Ville's inequality).
     """
+    weights = balanced(stats).weights
     # An episode that never ended counts as one of weight 0, which is the least it can have.
     gains = np.array(
         [
-            np.sum(np.log1p(size * (stats.weights - 1.0))) + stats.n_unfinished * math.log1p(-size)
+            np.sum(np.log1p(size * (weights - 1.0))) + n_unfinished * math.log1p(-size)
             for size in _BET_SIZES
         ]
     )
     if np.logaddexp.reduce(gains) - math.log(len(_BET_SIZES)) >= _BEYOND_DOUBT:
         raise MeanWeightError(
             "importance weights must be 1 on average, got a mean of "
-            f"{float(stats.weights.mean()):.4g} over {len(stats)} trajectories, which is more than "
+            f"{float(weights.mean()):.4g} over {len(stats)} trajectories, which is more than "
             "1 beyond doubt: log-probabilities of the behavior or of the candidate are wrong, or "
             "episodes were left out for what happened in them. Pass log-probabilities, not "
             "probabilities, of the action that was executed, as it was drawn, and all episodes."

@@ -11,14 +11,20 @@ import numpy as np
 from ove_sb3._validation import as_generator, check_choice
 from ove_sb3.errors import InvalidInputError, SupportWarning
 
+from .assigned import balanced, is_assigned, reweighted, share_factors
 from .assumptions import Assumptions, check_mean_weight
 from .interval import Interval
 from .label import Evidence, Label, decide_label
-from .methods import Method, Tails, as_method
+from .methods import Method, MethodInputs, Tails, as_method
 from .quantities import Quantity, as_quantity
 from .statistics import TrajectoryStatistics, check_statistics
 
 FIXED_NUMBER = "the number of trajectories was fixed in advance"
+ANY_NUMBER = (
+    "trajectories are in an order fixed in advance, as `collect` gives them, or in the order in "
+    "which they ended, each begun when the last had ended, or `overlaps` counts those that ended "
+    "while each was running; every one that was begun is counted, and logging may stop at any time"
+)
 SIDES = ("both", "lower", "upper")
 _ROUNDING = 1e-9  # of the a priori range, or of the bounds: crossing by less is rounding
 
@@ -61,7 +67,7 @@ def estimate(
     what = as_quantity(quantity)
     what.find_estimator(estimator)
     warn_without_support(stats)
-    return what.estimate(stats, estimator)
+    return what.estimate(balanced(stats), estimator)
 
 
 def estimate_mean(stats: TrajectoryStatistics, estimator: str | None = None) -> float:
@@ -246,14 +252,20 @@ def compute_interval(
             f"{method.name!r}: the other methods assume independent trajectories."
         )
     limits = assumptions.limits(stats)
+    assigned = is_assigned(stats)
+    handles_assigned = method.handles_assigned and stats.logging is None and not adaptive
+    if assigned and not method.handles_assigned:
+        factors = share_factors(stats, np.arange(len(stats)))
+        stats, limits = reweighted(stats, factors), limits.reweighted(float(factors.max()))
     if method.proven:
         assumptions.check_bounded()
-        check_mean_weight(stats)
+        check_mean_weight(stats, method.n_unfinished(stats))
     delta = assumptions.delta
     tail = delta / 2 if side == "both" else delta
     tails = Tails(tail if side != "upper" else 0.0, tail if side != "lower" else 0.0)
     base = quantity.base
-    bounds = method.bounds(base, stats, limits, tails, adaptive=adaptive, rng=as_generator(rng))
+    inputs = MethodInputs(stats, limits, tails, adaptive, as_generator(rng))
+    bounds = method.bounds(base, inputs)
     low, high = base.a_priori(limits)
     lower, upper = (float(min(max(bound, low), high)) + 0.0 for bound in bounds)  # -0 becomes 0
     lower, upper, consistent = _settle_rounding(lower, upper, high - low)
@@ -265,21 +277,31 @@ def compute_interval(
         handles_unfinished=stats.logging is None or method.handles_unfinished or not method.proven,
         beginnings_known=stats.beginnings_known,
         n_repeated=stats.n_repeated if method.proven else 0,
+        handles_assigned=not assigned or handles_assigned or not method.proven,
+        arms_known=assigned or not assumptions.evidence.assigned,
     )
-    return Interval(
-        lower=quantity.transform(lower),
-        upper=quantity.transform(upper),
+    interval = Interval(
+        lower=lower,
+        upper=upper,
         delta=delta,
         guaranteed=label.guaranteed,
         consistent=consistent,
-        assumptions=_in_words(stats, adaptive, limits.stated, label),
+        assumptions=_in_words(stats, method, adaptive, limits.stated, label),
         reasons=label.reasons,
-        quantity=quantity.name,
+        quantity=base.name,
         method=method.name,
         side=side,
         n_trajectories=len(stats),
-        a_priori=(quantity.transform(low), quantity.transform(high)),
+        a_priori=(low, high),
     )
+    return transformed(interval, quantity)
+
+
+def transformed(interval: Interval, quantity: Quantity) -> Interval:
+    """Interval of a quantity from that of its base."""
+    lower, upper = (quantity.transform(bound) for bound in (interval.lower, interval.upper))
+    low, high = (quantity.transform(end) for end in interval.a_priori)
+    return replace(interval, lower=lower, upper=upper, quantity=quantity.name, a_priori=(low, high))
 
 
 def intersection(earlier: Interval, later: Interval) -> Interval:
@@ -317,7 +339,7 @@ def a_priori_interval(
         delta=assumptions.delta,
         guaranteed=label.guaranteed,
         consistent=True,
-        assumptions=_in_words(stats, assumptions.evidence.adaptive, limits.stated, label),
+        assumptions=_in_words(stats, method, assumptions.evidence.adaptive, limits.stated, label),
         reasons=label.reasons,
         quantity=quantity.name,
         method=method.name,
@@ -349,12 +371,23 @@ def _settle_rounding(lower: float, upper: float, width: float) -> tuple[float, f
 
 
 def _in_words(
-    stats: TrajectoryStatistics, adaptive: bool, stated: tuple[str, ...], label: Label
+    stats: TrajectoryStatistics,
+    method: Method,
+    adaptive: bool,
+    stated: tuple[str, ...],
+    label: Label,
 ) -> tuple[str, ...]:
-    if adaptive and stats.overlaps is not None:
+    if method.any_number:
+        sampling = ANY_NUMBER
+    elif adaptive and stats.overlaps is not None:
         sampling = (
             "trajectories are in the order in which they ended, and `overlaps` counts those that "
             "ended while another was running"
+        )
+    elif is_assigned(stats):
+        sampling = (
+            "trajectories are independent given which policy acted in each, which was decided "
+            "without regard to what happened in any of them"
         )
     elif adaptive:
         sampling = "trajectories are in the order of logging, each begun when the last had ended"
@@ -364,7 +397,7 @@ def _in_words(
         sampling,
         "logged log-ratios are exact, and the behavior can take every action of the candidate",
         "the candidate does not depend on these trajectories",
-        _stop_in_words(stats),
+        *(() if method.any_number else (_stop_in_words(stats),)),
         *stated,
         *label.reasons,
     )

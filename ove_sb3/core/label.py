@@ -18,6 +18,14 @@ BEGINNINGS_UNKNOWN = (
     "the order in which episodes began is not known for all of them, or the log was cut at a place "
     "that depends on how it continued: evaluate each log as it was logged"
 )
+ASSIGNED = (
+    "episodes were assigned to several policies, which the method does not account for, or their "
+    "number was not fixed in advance: use method='betting' on a number of episodes fixed in advance"
+)
+ARMS_UNKNOWN = (
+    "episodes were assigned to several policies, and it is not known which one acted in each of "
+    "them: call ove_sb3.as_mixture on the episodes that are evaluated, after joining them"
+)
 _ANOTHER_LOG = (
     "hold episodes out with Trajectories.split and evaluate on those, or log new ones with "
     "ove_sb3.collect"
@@ -64,6 +72,8 @@ class Evidence:
         The behavior decided once for several environments whether to explore.
     lost_episodes : bool
         Damaged episodes were dropped from the log.
+    assigned : bool
+        Episodes were assigned to several policies, as in an A/B test.
     """
 
     adaptive: bool = False
@@ -72,6 +82,7 @@ class Evidence:
     deterministic_actions: bool = False
     shared_exploration: bool = False
     lost_episodes: bool = False
+    assigned: bool = False
 
     @property
     def reasons(self) -> tuple[str, ...]:
@@ -103,6 +114,8 @@ def decide_label(
     handles_unfinished: bool = True,
     beginnings_known: bool = True,
     n_repeated: int = 0,
+    handles_assigned: bool = True,
+    arms_known: bool = True,
 ) -> Label:
     """Decide whether an interval is guaranteed.
 
@@ -122,6 +135,10 @@ def decide_label(
         All trajectories that were begun are known, and their order.
     n_repeated : int
         Trajectories that are in the log more than once.
+    handles_assigned : bool
+        The method is valid for trajectories that were assigned to several policies.
+    arms_known : bool
+        It is known which policy each of them was assigned to.
     """
     reasons = []
     if not method_proven:
@@ -132,6 +149,10 @@ def decide_label(
         reasons.append(UNFINISHED)
     if not beginnings_known:
         reasons.append(BEGINNINGS_UNKNOWN)
+    if not arms_known:
+        reasons.append(ARMS_UNKNOWN)
+    elif not handles_assigned:
+        reasons.append(ASSIGNED)
     reasons += evidence.reasons
     if n_repeated:
         reasons.append(

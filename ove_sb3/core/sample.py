@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ove_sb3._validation import IntArray
+from ove_sb3._validation import FloatArray, IntArray
 
+from .assigned import reweighted, share_factors
 from .assumptions import Limits
 from .betting.capital import OpenEnd, Schedule
 from .statistics import TrajectoryStatistics
 from .stopping import Logging
+from .under_way import UnderWay
 
 _PILOT = 50  # trajectories, if nothing is known about their number
 _PILOT_FRACTION, _LARGEST_SHARE = 0.02, 1 / 8  # of the planned number
@@ -35,6 +38,8 @@ class Sample:
         For an adaptive behavior: number of trajectories that ended while each was running.
     open_end : OpenEnd or None
         For logs whose number of trajectories was not fixed in advance.
+    assigned : bool
+        Trajectories were assigned to several policies: bets must be of constant size.
     """
 
     stats: TrajectoryStatistics
@@ -42,9 +47,22 @@ class Sample:
     order: IntArray
     overlaps: IntArray | None
     open_end: OpenEnd | None = None
+    assigned: bool = False
+
+    @cached_property
+    def returns(self) -> FloatArray:
+        """Returns in the order of processing, (n,)."""
+        return np.asarray(self.stats.returns[self.order])
+
+    @cached_property
+    def weights(self) -> FloatArray:
+        """Weights in the order of processing, (n,)."""
+        return np.asarray(self.stats.weights[self.order])
 
     def schedule(self, n_blocks: int) -> Schedule:
         """Schedule of the bets, with about `n_blocks` blocks."""
+        if self.assigned:
+            return Schedule.from_pilot(self.order.size)
         return Schedule.plan(self.order.size, n_blocks, self.overlaps, self.open_end)
 
     @classmethod
@@ -62,6 +80,17 @@ class Sample:
         return cls(stats, limits, order, stats.overlaps if adaptive else None)
 
     @classmethod
+    def of_assigned(cls, stats: TrajectoryStatistics, limits: Limits, order: IntArray) -> Sample:
+        """Sample of trajectories that were assigned to policies, in the given order.
+
+        Weights are those of the realized shares of what is bet on.
+        """
+        pilot = int(Schedule.from_pilot(order.size).epochs[0])
+        factors = share_factors(stats, order[pilot:])
+        own = reweighted(stats, factors)
+        return cls(own, limits.reweighted(float(factors.max())), order, None, assigned=True)
+
+    @classmethod
     def of_all_begun(cls, stats: TrajectoryStatistics, limits: Limits, *, adaptive: bool) -> Sample:
         """Sample of all trajectories that were begun, those that never ended included.
 
@@ -73,43 +102,60 @@ class Sample:
         assert logging is not None
         assert begins is not None
         by_beginning = logging.sequential or (logging.stopped_by_steps and not adaptive)
-        overlaps = None
+        overlaps = latest = None
         if by_beginning:
             order = logging.in_order_of_beginning(begins)
         else:
-            ended_before = logging.ended_before_unfinished(begins, stats.overlaps)
-            order = np.concatenate([np.arange(n), np.full(ended_before.size, n)])
-            running = np.zeros(n, np.int64) if stats.overlaps is None else stats.overlaps
-            waited = n + np.arange(ended_before.size) - ended_before
-            overlaps = np.concatenate([running, waited])
+            least, most = logging.begun_between(begins, stats.overlaps)
+            order, overlaps, latest = _ended_first(stats, least, most)
         unfinished = order == n
         lengths = np.append(stats.lengths, 0)[order]
-        open_end = _plan(logging, lengths, unfinished)
+        open_end = replace(_plan(logging, lengths, unfinished), latest=latest)
         return cls(_with_zeros(stats), limits, order, overlaps, open_end)
 
     @classmethod
     def so_far(
-        cls,
-        stats: TrajectoryStatistics,
-        limits: Limits,
-        running: IntArray,
-        target_n: int,
+        cls, stats: TrajectoryStatistics, limits: Limits, under_way: UnderWay, target_n: int
     ) -> Sample:
         """Sample of the trajectories that have ended so far, and of those under way.
 
-        In the order in which they ended. The schedule is planned for `target_n`; only its end
-        depends on how many there are. `running` is the number of those that had ended when each
-        one under way began.
+        In the order in which they ended; those that followed one another in the order of beginning.
+        The schedule is planned for `target_n`: only its end depends on how many there are.
         """
-        n, m = len(stats), running.size
-        order = np.concatenate([np.arange(n), np.full(m, n)])
-        overlaps = None
-        if m or stats.overlaps is not None:
+        n = len(stats)
+        overlaps = latest = None
+        # Those that will never end have their place where this was known.
+        places = np.concatenate([2 * np.arange(n) + 1, 2 * under_way.lost])
+        ended = np.concatenate([np.arange(n), np.full(len(under_way), n)])
+        by_place = np.argsort(places, kind="stable")
+        order = ended[by_place]
+        if not under_way.sequential:
             during = np.zeros(n, np.int64) if stats.overlaps is None else stats.overlaps
-            overlaps = np.concatenate([during, n + np.arange(m) - running])
+            began = np.arange(n) - during
+            least = np.concatenate([began, under_way.least])[by_place]
+            most = np.concatenate([began, under_way.most])[by_place]
+            lost = np.sort(under_way.lost)
+            # An episode that was lost was not known to be when it was under way.
+            before = np.where(order == n, places[by_place] // 2 - 1, n)
+            least, latest = (
+                e + np.searchsorted(lost, np.minimum(e, before), side="right")
+                for e in (least, most)
+            )
+            overlaps = np.arange(order.size) - least
         pilot = math.ceil(max(_PILOT_FRACTION * target_n, min(_PILOT, _LARGEST_SHARE * target_n)))
-        open_end = OpenEnd(order == n, pilot, float(target_n), m)
+        open_end = OpenEnd(order == n, pilot, float(target_n), under_way.n_expected, latest)
         return cls(_with_zeros(stats), limits, order, overlaps, open_end)
+
+
+def _ended_first(
+    stats: TrajectoryStatistics, least: IntArray, most: IntArray
+) -> tuple[IntArray, IntArray, IntArray]:
+    """Order, overlaps, and latest beginning: those that ended, then those that did not."""
+    n, m = len(stats), least.size
+    order = np.concatenate([np.arange(n), np.full(m, n)])
+    during = np.zeros(n, np.int64) if stats.overlaps is None else stats.overlaps
+    overlaps = np.concatenate([during, n + np.arange(m) - least])
+    return order, overlaps, np.concatenate([np.arange(n) - during, most])
 
 
 def _plan(logging: Logging, lengths: IntArray, unfinished: NDArray[np.bool_]) -> OpenEnd:

@@ -2,32 +2,27 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ove_sb3._validation import FloatArray, IntArray, check_integer
-from ove_sb3.errors import InvalidInputError
 
 from .assumptions import Assumptions
-from .inference import FIXED_NUMBER, compute_interval, intersection, warn_without_support
+from .inference import compute_interval, intersection, warn_without_support
 from .interval import Interval
 from .label import Evidence
 from .methods.anytime import AnytimeBetting
 from .quantities import Quantity, as_quantity
 from .statistics import TrajectoryStatistics
+from .under_way import under_way
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _FIRST = 60  # trajectories: before, there is little more than the pilot
-_ORDER = (
-    "trajectories are in an order fixed in advance, as `collect` gives them, or in the order in "
-    "which they ended, each begun when the last had ended, or `overlaps` counts those that ended "
-    "while each was running; logging may stop at any time"
-)
 _GROWTH = 1.35  # of the number of trajectories from one entry to the next
 
 
@@ -145,14 +140,10 @@ def confidence_sequence(
         delta=delta,
         evidence=Evidence(adaptive=bool(adaptive)),
     )
-    if stats.begins is not None:
-        raise InvalidInputError(
-            "`stats` must come from plain arrays, got those of a log that records which episodes "
-            "were begun. Use `interval` with method='betting' for such a log."
-        )
     warn_without_support(stats)
     sizes = look_sizes(len(stats))
-    intervals = [_at(stats, int(n), what, assumptions, target_n) for n in sizes]
+    parts = (part_at(stats, int(n), target_n) for n in sizes)
+    intervals = [compute_interval(part, what, method, assumptions) for part, method in parts]
     running = list(accumulate(intervals, intersection))
     return ConfidenceSequence(
         n=sizes,
@@ -164,33 +155,20 @@ def confidence_sequence(
 
 def look_sizes(n: int) -> IntArray:
     """Numbers of trajectories at which bounds are computed: a geometric series that ends at n."""
+    return np.unique(np.append(geometric_sizes(n, _GROWTH), n))
+
+
+def geometric_sizes(n: int, growth: float) -> IntArray:
+    """Geometric series of numbers of trajectories, up to n; n alone if it is below the first."""
     sizes = [float(min(_FIRST, n))]
-    while sizes[-1] * _GROWTH < n:
-        sizes.append(sizes[-1] * _GROWTH)
-    return np.unique(np.append(np.floor(sizes), n).astype(np.int64))
+    while sizes[-1] * growth < n:
+        sizes.append(sizes[-1] * growth)
+    return np.unique(np.floor(sizes).astype(np.int64))
 
 
-def running_at(n: int, overlaps: IntArray | None) -> IntArray:
-    """For trajectories under way when n had ended: how many had ended when each one began.
-
-    Trajectory j, in the order in which they ended, began when ``j - overlaps[j]`` had ended.
-    """
-    if overlaps is None:
-        return np.empty(0, np.int64)
-    later = np.arange(n, overlaps.size)
-    began = later - overlaps[n:]
-    return np.asarray(np.sort(began[began <= n]))
-
-
-def _at(
-    stats: TrajectoryStatistics,
-    n: int,
-    quantity: Quantity,
-    assumptions: Assumptions,
-    target_n: int | None,
-) -> Interval:
-    method = AnytimeBetting(target_n, running_at(n, stats.overlaps))
-    part: Any = stats if n == len(stats) else stats.select(np.arange(n))
-    interval = compute_interval(part, quantity, method, assumptions)
-    others = (text for text in interval.assumptions if text != FIXED_NUMBER)
-    return replace(interval, assumptions=(_ORDER, *others))
+def part_at(
+    stats: TrajectoryStatistics, n: int, target_n: int | None
+) -> tuple[TrajectoryStatistics, AnytimeBetting]:
+    """Statistics when n trajectories had ended, and the method whose bounds hold at every n."""
+    part = stats if n == len(stats) else stats.select(np.arange(n))
+    return part, AnytimeBetting(target_n, under_way(stats, n))

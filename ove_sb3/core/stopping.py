@@ -186,21 +186,50 @@ class Logging:
         order[self.places(begins)] = np.flatnonzero(self.known(begins))
         return order
 
-    def ended_before_unfinished(self, begins: IntArray, overlaps: IntArray | None) -> IntArray:
-        """For every unfinished episode, a number of episodes that had ended when it began.
+    def begun_between(
+        self, begins: IntArray, overlaps: IntArray | None
+    ) -> tuple[IntArray, IntArray]:
+        """For every unfinished episode, least and largest number that had ended when it began.
 
-        Episodes are in the order in which they ended. When an episode began, at least as many had
-        ended as when an earlier one began; this is the largest number known in this way.
+        Episodes are in the order in which they ended, and writers followed one another. When an
+        episode began, at least as many had ended as when an earlier one of its writer began, and
+        at most as many as when a later one did.
         """
         positions = np.flatnonzero(self.known(begins))
         places = self.places(begins)
-        ended = np.zeros(self.begun, dtype=np.int64)
-        ended[places] = positions if overlaps is None else positions - overlaps[positions]
+        began = positions if overlaps is None else positions - overlaps[positions]
+        least = np.zeros(self.begun, dtype=np.int64)
+        most = np.full(self.begun, begins.size, dtype=np.int64)
+        least[places] = most[places] = np.maximum(began, 0)
+        writers, first = writer_of(begins[positions]), 0
+        for writer in self.writers(begins):
+            own = slice(first, first + self.records[writer].begun)
+            logged = positions[writers == writer]
+            if logged.size:
+                least[own] = np.maximum(least[own], logged[0])
+                most[own] = np.minimum(most[own], logged[-1] + 1)
+            least[own] = np.maximum.accumulate(least[own])
+            most[own] = np.minimum.accumulate(most[own][::-1])[::-1]
+            first = own.stop
+        missing = np.ones(self.begun, dtype=np.bool_)
+        missing[places] = False
+        return least[missing], np.maximum(most, least)[missing]
+
+    def lost_at(self, begins: IntArray) -> IntArray:
+        """For every unfinished episode, number of those that had ended when the next writer began.
+
+        Number of all episodes for those of the last writer.
+        """
+        positions = np.flatnonzero(self.known(begins))
+        writers = writer_of(begins[positions])
+        lost = np.full(self.begun, begins.size, dtype=np.int64)
         first = 0
         for writer in self.writers(begins):
             last = first + self.records[writer].begun
-            ended[first:last] = np.maximum.accumulate(ended[first:last])
+            later = positions[writers == writer]
+            if later.size:
+                lost[first:last] = later[-1] + 1
             first = last
         missing = np.ones(self.begun, dtype=np.bool_)
-        missing[places] = False
-        return np.maximum(ended[missing], 0)
+        missing[self.places(begins)] = False
+        return lost[missing]

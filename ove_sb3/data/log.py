@@ -249,6 +249,15 @@ class Log:
         """Number of Parquet files."""
         return self._contents.n_shards
 
+    @property
+    def writers(self) -> tuple[tuple[str, int], ...]:
+        """Names of the writers in the order in which they began, and their episodes."""
+        counts: dict[str, int] = {}
+        for source in self._sources:
+            name = source.writer.name
+            counts[name] = counts.get(name, 0) + source.n_episodes
+        return tuple(counts.items())
+
     def __repr__(self) -> str:
         env = f" of {self.metadata.env_id}" if self.metadata.env_id else ""
         adaptive = ", adaptive" if self.metadata.adaptive else ""

@@ -64,6 +64,9 @@ class Metadata:
     components : tuple of dict
         Policies of a mixture that was drawn once per episode: ``weight``, ``policy`` (name of the
         class) and ``fingerprint`` of each. Empty for any other behavior.
+    assigned : bool
+        Episodes were assigned to these policies instead, as in an A/B test, and the weights are the
+        realized shares, see `as_mixture`.
     """
 
     env_id: str | None = None
@@ -83,6 +86,7 @@ class Metadata:
     shared_exploration: bool = False
     lost_episodes: int = 0
     components: tuple[Mapping[str, Any], ...] = ()
+    assigned: bool = False
 
     def __post_init__(self) -> None:
         put = object.__setattr__
@@ -90,7 +94,7 @@ class Metadata:
             _check_kind(self, name, (str, type(None)), "a string or None")
         _check_kind(self, "versions", (Mapping,), "a mapping of libraries to versions")
         _check_kind(self, "begun", (Mapping,), "a mapping of writers to records")
-        for name in ("adaptive", "deterministic_actions", "shared_exploration"):
+        for name in ("adaptive", "deterministic_actions", "shared_exploration", "assigned"):
             _check_kind(self, name, (bool, np.bool_), "True or False")
             put(self, name, bool(getattr(self, name)))
         for name in ("observation_space", "action_space"):
@@ -253,6 +257,7 @@ _MERGE_RULES: dict[str, Callable[[str, Sequence[Any]], Any]] = {
     "shared_exploration": _any,
     "lost_episodes": _largest,
     "components": _if_shared,
+    "assigned": _any,
 }
 """How the values of a field are joined. No reason against a guarantee may be lost."""
 

@@ -7,6 +7,7 @@ from functools import cached_property
 
 import numpy as np
 
+from ove_sb3.core.assigned import ARMS, SHARES
 from ove_sb3.core.inference import compute_interval
 from ove_sb3.core.interval import Interval
 from ove_sb3.core.quantities import Quantity
@@ -52,6 +53,7 @@ class Behavior:
             "cdis_ones": np.full_like(G, c**2 if known else np.nan),
             "cdis_cross": G * c if known else np.full_like(G, np.nan),
         }
+        columns |= {name: stats[name] for name in (ARMS, SHARES) if name in stats.columns}
         own = replace(
             stats,
             columns=columns,

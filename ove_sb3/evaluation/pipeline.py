@@ -8,7 +8,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from ove_sb3.core.diagnostics import Diagnostics, diagnose, missing_support
-from ove_sb3.core.inference import a_priori_interval, compute_interval, warn_without_support
+from ove_sb3.core.inference import (
+    a_priori_interval,
+    compute_interval,
+    transformed,
+    warn_without_support,
+)
 from ove_sb3.core.interval import Interval
 from ove_sb3.core.methods import Method
 from ove_sb3.core.quantities import Quantity
@@ -17,7 +22,7 @@ from ove_sb3.data.log import LogLike
 from ove_sb3.data.metadata import Metadata
 from ove_sb3.errors import SupportWarning
 
-from .advice import advise, convergence_rate, episodes_for
+from .advice import advise, convergence_rate, episodes_for, half_intervals
 from .behavior import Behavior
 from .candidates import (
     Candidate,
@@ -29,7 +34,7 @@ from .candidates import (
 from .plan import Plan
 from .reduction import reduce_log
 from .result import Evaluation, QuantityResult
-from .suggestions import Suggestion, suggestions
+from .suggestions import suggestions
 
 _FEWEST_FOR_APPROXIMATION = 20
 
@@ -110,24 +115,35 @@ def _evaluate_statistics(
 ) -> Evaluation:
     missing = missing_support(stats)
     behavior = Behavior(stats, plan)
+    bases = plan.base_quantities
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", SupportWarning)  # the result has its own warnings
+        main = {base.name: _interval(stats, base, plan.method, plan) for base in bases}
+        beside = {base.name: _approximate(stats, base, plan) for base in bases}
         results = {
             quantity.name: QuantityResult(
                 quantity=quantity,
                 estimate=plan.estimate(stats, quantity),
                 estimator=plan.estimator(quantity),
-                interval=_interval(stats, quantity, plan.method, plan),
-                approximate=_approximate(stats, quantity, plan),
+                interval=transformed(main[quantity.base.name], quantity),
+                approximate=_of_base(beside[quantity.base.name], quantity),
                 behavior=quantity.of_sample(stats.returns),
                 logged=behavior,
             )
             for quantity in plan.quantities
         }
-        halve = _episodes_to_halve(stats, plan, results)
-        found = _suggestions(stats, plan, results)
-    main = [results[q.name].interval for q in plan.quantities if q.base.name == q.name]
-    diagnostics = diagnose(stats, *main)
+        advised = results.get("variance", next(iter(results.values())))
+        halves = half_intervals(
+            stats,
+            lambda part: _interval(part, advised.quantity, plan.method, plan),
+            seed=plan.seed,
+            in_order=plan.assumptions.evidence.adaptive,
+        )
+        rate = convergence_rate(advised.interval, halves)
+        halve = episodes_for(len(stats), 0.5, rate) if "variance" in results else None
+        found = suggestions(stats, plan, advised.quantity, advised.interval, halves)
+    shown = [results[q.name].interval for q in plan.quantities if q.base.name == q.name]
+    diagnostics = diagnose(stats, *shown)
     return Evaluation(
         quantities=results,
         episodes_to_halve=halve,
@@ -162,31 +178,8 @@ def _approximate(stats: TrajectoryStatistics, quantity: Quantity, plan: Plan) ->
     return _interval(stats, quantity, method, plan)
 
 
-def _episodes_to_halve(
-    stats: TrajectoryStatistics, plan: Plan, results: dict[str, QuantityResult]
-) -> int | None:
-    """Number of episodes that would halve the interval of the variance."""
-    if "variance" not in results:
-        return None
-    quantity, interval = results["variance"].quantity, results["variance"].interval
-    rate = convergence_rate(
-        stats,
-        interval,
-        lambda part: _interval(part, quantity, plan.method, plan),
-        seed=plan.seed,
-        in_order=plan.assumptions.evidence.adaptive,
-    )
-    return episodes_for(len(stats), 0.5, rate)
-
-
-def _suggestions(
-    stats: TrajectoryStatistics, plan: Plan, results: dict[str, QuantityResult]
-) -> tuple[Suggestion, ...]:
-    """Suggestions that would narrow the interval of the variance, or of the first quantity."""
-    result = results.get("variance", next(iter(results.values())))
-    if result.quantity.base.name != result.quantity.name:
-        return ()
-    return suggestions(stats, plan, result.quantity, result.interval)
+def _of_base(interval: Interval | None, quantity: Quantity) -> Interval | None:
+    return None if interval is None else transformed(interval, quantity)
 
 
 def _warnings(plan: Plan, results: Sequence[QuantityResult], missing: str | None) -> list[str]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ove_sb3._validation import as_generator, check_integer
+from ove_sb3.core.assigned import balanced
 from ove_sb3.core.assumptions import Assumptions
 from ove_sb3.core.diagnostics import missing_support
 from ove_sb3.core.label import Evidence
@@ -109,7 +110,7 @@ class Plan:
         """Point estimate of a quantity; NaN where the log does not support one."""
         if missing_support(stats) is not None:
             return math.nan
-        return quantity.estimate(stats, self.estimator(quantity))
+        return quantity.estimate(balanced(stats), self.estimator(quantity))
 
     def at(self, delta: float) -> Assumptions:
         """The assumptions, with the failure probability of one interval."""
@@ -214,6 +215,7 @@ def make_plan(
             deterministic_actions=metadata.deterministic_actions,
             shared_exploration=metadata.shared_exploration,
             lost_episodes=metadata.lost_episodes > 0,
+            assigned=metadata.assigned,
         ),
     )
     _check_ranges(assumptions)

@@ -14,9 +14,12 @@ from contextlib import closing
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import numpy as np
+
 from ove_sb3 import _parallel as parallel
 from ove_sb3._progress import progress_bar
-from ove_sb3._validation import check_integer
+from ove_sb3._validation import FloatArray, check_integer
+from ove_sb3.core.assigned import ARMS, ASSIGNED_TO, SHARES
 from ove_sb3.core.statistics import TrajectoryStatistics
 from ove_sb3.core.step_reduction import shard_statistics
 from ove_sb3.core.steps import Column, StepScores
@@ -208,7 +211,22 @@ def _score(
             warning = entry.message
         else:
             warnings.warn_explicit(entry.message, entry.category, entry.filename, entry.lineno)
-    return scores, warning
+    return replace(scores, columns={**scores.columns, **_arms(chunk)}), warning
+
+
+def _arms(chunk: Trajectories) -> dict[str, FloatArray]:
+    """The policy that each episode was assigned to, and its share, if they were assigned."""
+    metadata = chunk.metadata
+    if not (metadata.assigned and metadata.components and ASSIGNED_TO in chunk.columns):
+        return {}
+    arms = chunk.columns[ASSIGNED_TO][chunk.starts].astype(np.int64)
+    shares = np.array([entry["weight"] for entry in metadata.components], dtype=np.float64)
+    if not ((arms >= 0) & (arms < shares.size)).all():
+        raise InvalidInputError(
+            f"`columns[{ASSIGNED_TO!r}]` must hold numbers of the {shares.size} policies, got "
+            f"{arms.min()} to {arms.max()}. Call as_mixture again."
+        )
+    return {ARMS: arms.astype(np.float64), SHARES: shares[arms]}
 
 
 def _warn_if_uncovered(of_blocks: Sequence[UncoveredActionWarning | None], n_steps: int) -> None:

@@ -144,7 +144,18 @@ def _ratio(log_p: FloatArray, log_b: FloatArray) -> FloatArray:
     return np.asarray(np.where(log_p == -np.inf, 0.0, ratios))
 
 
-def check_behavior(log_probs: FloatArray, data: Trajectories) -> None:
+_REMEDY = (
+    "Pass the model as it was when it acted, with the statistics of its VecNormalize, if it had "
+    "one; or leave `behavior` out."
+)
+
+
+def check_behavior(
+    log_probs: FloatArray,
+    data: Trajectories,
+    rule: str = "`behavior` must be the policy that wrote the log",
+    remedy: str = _REMEDY,
+) -> None:
     """Refuse a behavior whose log-probabilities of the logged actions are not the logged ones.
 
     They are compared step by step, and summed over episodes, where small differences add up.
@@ -157,9 +168,9 @@ def check_behavior(log_probs: FloatArray, data: Trajectories) -> None:
         first = int(np.flatnonzero(bad)[0])
         episode, step = episode_and_step(first, data.lengths)
         raise BehaviorError(
-            "`behavior` must be the policy that wrote the log, but its log-probability of the "
-            f"logged action is {log_probs[first]:.6g} where {logged[first]:.6g} was logged, at "
-            f"{PLACE} ({int(bad.sum())} of {bad.size} steps of this part of the log). {_REMEDY}",
+            f"{rule}, but its log-probability of the logged "
+            f"action is {log_probs[first]:.6g} where {logged[first]:.6g} was logged, at "
+            f"{PLACE} ({int(bad.sum())} of {bad.size} steps of this part of the log). {remedy}",
             episode=episode,
             step=step,
         )
@@ -171,16 +182,10 @@ def check_behavior(log_probs: FloatArray, data: Trajectories) -> None:
         start = int(starts[episode])
         part = difference[start : start + int(data.lengths[episode])]
         raise BehaviorError(
-            "`behavior` must be the policy that wrote the log, but its log-probabilities of the "
-            f"logged actions differ from the logged ones by {sums[episode]:.3g} in all at {PLACE}, "
+            f"{rule}, but its log-probabilities of the logged "
+            f"actions differ from the logged ones by {sums[episode]:.3g} in all at {PLACE}, "
             f"most at this step ({int(bad.sum())} of {bad.size} episodes of this part of the log). "
-            f"{_REMEDY}",
+            f"{remedy}",
             episode=episode,
             step=int(np.abs(part).argmax()),
         )
-
-
-_REMEDY = (
-    "Pass the model as it was when it acted, with the statistics of its VecNormalize, if it had "
-    "one; or leave `behavior` out."
-)

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
 import pytest
 
 import ove_sb3 as ove
-from ove_sb3.core.assumptions import Limits
 from ove_sb3.core.label import INCONSISTENT
-from ove_sb3.core.methods import Tails
 from tests.problems.fixed_logs import crossing
 
 from .test_golden import statistics
@@ -30,16 +27,7 @@ class Fixed(ove.Method):
     name = "fixed"
     proven = True
 
-    def bounds(
-        self,
-        quantity: ove.Quantity,
-        stats: ove.TrajectoryStatistics,
-        limits: Limits,
-        tails: Tails,
-        *,
-        adaptive: bool,
-        rng: np.random.Generator,
-    ) -> tuple[float, float]:
+    def bounds(self, quantity: ove.Quantity, inputs: ove.MethodInputs) -> tuple[float, float]:
         return self.lower, self.upper
 
 

@@ -12,7 +12,7 @@ from tests.problems.chain import chain
 from tests.problems.gridworld import gridworld
 from tests.problems.problem import Problem
 
-from .test_coverage import check
+from .test_coverage import ONE_ORDER, check
 
 PROBLEMS = {
     problem.name: problem
@@ -38,7 +38,9 @@ def misses(problem: Problem, n: int, delta: float, trials: int) -> dict[str, lis
         assert column_names(2.0)[0] in stats.columns
         for name in ("mean", "variance"):
             truth = getattr(problem, name)
-            found = ove.interval(stats, name, reward_range=problem.reward_range, delta=delta)
+            found = ove.interval(
+                stats, name, reward_range=problem.reward_range, delta=delta, method=ONE_ORDER
+            )
             missed = found.lower > truth + 1e-12, found.upper < truth - 1e-12
             for k, miss in enumerate((*missed, any(missed))):
                 counts[f"{name} {delta}"][k] += miss
@@ -70,6 +72,8 @@ def test_intervals_are_not_wider_than_without(problem: Problem, n: int) -> None:
         for k, known in enumerate((False, True)):
             stats = problem.statistics(n, np.random.default_rng(rng), known=known)
             for q, name in enumerate(("mean", "variance")):
-                found = ove.interval(stats, name, reward_range=problem.reward_range)
+                found = ove.interval(
+                    stats, name, reward_range=problem.reward_range, method=ONE_ORDER
+                )
                 widths[k, q] += found.width
     assert (widths[1] <= 1.05 * widths[0]).all()

@@ -50,7 +50,23 @@ def test_truth_table(adaptive: bool, against: tuple[bool, ...]) -> None:
 
 
 def test_every_fact_has_its_reason() -> None:
-    assert set(EVIDENCE) - {"adaptive"} == set(EVIDENCE) & set(REASONS)
+    handled = {"adaptive", "assigned"}  # by methods that account for them
+    assert set(EVIDENCE) - handled == set(EVIDENCE) & set(REASONS)
+
+
+@pytest.mark.parametrize("handled", [False, True])
+@pytest.mark.parametrize("known", [False, True])
+def test_assigned_episodes(handled: bool, known: bool) -> None:
+    label = decide_label(
+        Evidence(assigned=True),
+        method_proven=True,
+        range_from_data=False,
+        consistent=True,
+        handles_assigned=handled,
+        arms_known=known,
+    )
+    assert label.guaranteed == (handled and known)
+    assert all("assigned to several policies" in reason for reason in label.reasons)
 
 
 def test_evidence_is_in_favor_unless_stated_otherwise() -> None:

@@ -15,7 +15,7 @@ from ove_sb3.core import registry
 from ove_sb3.core.assumptions import Limits
 from ove_sb3.core.estimators import base as estimators
 from ove_sb3.core.estimators import estimator_names, find_estimator
-from ove_sb3.core.methods import Tails, as_method, method_names
+from ove_sb3.core.methods import as_method, method_names
 from ove_sb3.core.methods import base as methods
 from ove_sb3.core.quantities import as_quantities, as_quantity, quantity_names
 from ove_sb3.core.quantities import base as quantities
@@ -47,16 +47,7 @@ class Whole(ove.Method):
     name = "whole"
     proven = True
 
-    def bounds(
-        self,
-        quantity: ove.Quantity,
-        stats: ove.TrajectoryStatistics,
-        limits: Limits,
-        tails: Tails,
-        *,
-        adaptive: bool,
-        rng: np.random.Generator,
-    ) -> tuple[float, float]:
+    def bounds(self, quantity: ove.Quantity, inputs: ove.MethodInputs) -> tuple[float, float]:
         return -np.inf, np.inf
 
 

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from scipy.stats import binomtest
 
 import ove_sb3 as ove
-from ove_sb3.core.sequence import look_sizes, running_at
+from ove_sb3.core.sequence import look_sizes
+from ove_sb3.core.under_way import under_way
 
 DELTA = 0.2
 FloatArray = NDArray[np.float64]
@@ -28,15 +29,17 @@ _SECOND = 0.4 * 0.5 + 0.6 * 0.04 / 3
 TRUTH = {"mean": 0.26, "variance": _SECOND - 0.26**2, "p_below:0.5": 0.8}
 
 
-def sequence(weights: FloatArray, returns: FloatArray, quantity: str, **options: Any) -> Any:
-    stats = ove.trajectory_statistics(
-        np.log(weights),
-        returns,
-        np.ones(returns.size, int),
-        gamma=1.0,
-        horizon=1,
-        overlaps=options.pop("overlaps", None),
+def statistics(
+    weights: FloatArray, returns: FloatArray, overlaps: object = None
+) -> ove.TrajectoryStatistics:
+    lengths = np.ones(returns.size, int)
+    return ove.trajectory_statistics(
+        np.log(weights), returns, lengths, gamma=1.0, horizon=1, overlaps=overlaps
     )
+
+
+def sequence(weights: FloatArray, returns: FloatArray, quantity: str, **options: Any) -> Any:
+    stats = statistics(weights, returns, options.pop("overlaps", None))
     return ove.confidence_sequence(
         stats, quantity, reward_range=(0, 1), max_weight=4.0, delta=DELTA, **options
     )
@@ -111,12 +114,18 @@ def test_episodes_under_way_count(n_envs: int) -> None:
 
 def test_who_is_under_way() -> None:
     # Episodes in the order of their ends; the third began first and ran through the others.
-    overlaps = np.array([0, 0, 2, 1])
-    assert running_at(0, overlaps).tolist() == [0, 0]
-    assert running_at(1, overlaps).tolist() == [0, 1]
-    assert running_at(2, overlaps).tolist() == [0, 2]
-    assert running_at(4, overlaps).tolist() == []
-    assert running_at(2, None).size == 0
+    stats = statistics(np.ones(4), np.zeros(4), np.array([0, 0, 2, 1]))
+    assert [under_way(stats, n).least.tolist() for n in (0, 1, 2, 4)] == [
+        [0, 0],
+        [0, 1],
+        [0, 2],
+        [],
+    ]
+    assert under_way(stats, 1).n_expected == 2
+    assert not under_way(stats, 1).sequential
+    alone = under_way(statistics(np.ones(4), np.zeros(4)), 2)
+    assert alone.sequential
+    assert len(alone) == 0
 
 
 def test_a_longer_log_only_adds_to_the_sequence() -> None:
@@ -132,7 +141,7 @@ def test_a_longer_log_only_adds_to_the_sequence() -> None:
     assert whole.n[-1] == 3_000
     assert whole.guaranteed
     assert whole.interval.assumptions[0].startswith("trajectories are in an order fixed in advance")
-    assert not any("fixed in advance" in text for text in whole.interval.assumptions)
+    assert "the number of trajectories was fixed in advance" not in whole.interval.assumptions
     assert "at every n <= 3000" in str(whole)
 
 

@@ -26,14 +26,10 @@ def test_the_bound_is_the_one_that_seven_of_ten_rotations_agree_on() -> None:
         for k in range(10)
     ]
     for quantity in (ove.Mean(), ove.Variance()):
-        lower, upper = ove.Betting().bounds(
-            quantity,
-            stats,
-            limits,
-            Tails(0.1, 0.05),
-            adaptive=False,
-            rng=np.random.default_rng(5),
+        inputs = ove.MethodInputs(
+            stats, limits, Tails(0.1, 0.05), adaptive=False, rng=np.random.default_rng(5)
         )
+        lower, upper = ove.Betting().bounds(quantity, inputs)
         at_least = [quantity.betting_lower(sample, 0.07) >= lower for sample in rotations]
         at_most = [quantity.betting_upper(sample, 0.035) <= upper for sample in rotations]
         assert sum(at_least) >= 7

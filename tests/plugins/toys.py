@@ -9,7 +9,6 @@ from numpy.typing import NDArray
 
 import ove_sb3 as ove
 from ove_sb3.core.assumptions import Limits
-from ove_sb3.core.methods import Tails
 from ove_sb3.core.quantities.mean import mean_lower
 from ove_sb3.core.sample import Sample
 
@@ -74,17 +73,8 @@ class FixedWidth(ove.Method):
 
     name = "fixed_width"
 
-    def bounds(
-        self,
-        quantity: ove.Quantity,
-        stats: ove.TrajectoryStatistics,
-        limits: Limits,
-        tails: Tails,
-        *,
-        adaptive: bool,
-        rng: np.random.Generator,
-    ) -> tuple[float, float]:
-        value = quantity.estimate(stats)
+    def bounds(self, quantity: ove.Quantity, inputs: ove.MethodInputs) -> tuple[float, float]:
+        value, tails = quantity.estimate(inputs.stats), inputs.tails
         return (
             value - self.half_width if tails.lower else -np.inf,
             value + self.half_width if tails.upper else np.inf,

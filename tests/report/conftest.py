@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -66,8 +65,8 @@ def no_weights(result: ove.Evaluation) -> ove.Evaluation:
 class Crossed(ove.Betting):
     """Bounds of the variance that contradict each other."""
 
-    def bounds(self, quantity: ove.Quantity, *args: Any, **options: Any) -> tuple[float, float]:
-        lower, upper = super().bounds(quantity, *args, **options)
+    def bounds(self, quantity: ove.Quantity, inputs: ove.MethodInputs) -> tuple[float, float]:
+        lower, upper = super().bounds(quantity, inputs)
         return (upper, lower) if quantity.name == "variance" else (lower, upper)
 
 

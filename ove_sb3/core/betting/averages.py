@@ -24,9 +24,11 @@ def value_form(
 
     Both are measured from `reference`. Values are in the order in which they are bet on.
     """
-    w = sample.stats.weights[sample.order]
     y = values - reference
-    columns = np.stack([w * y * y, w * y, w])
+    columns = np.empty((3, y.size))
+    columns[2] = sample.weights
+    np.multiply(columns[2], y, out=columns[1])
+    np.multiply(columns[1], y, out=columns[0])
     return Form(columns, low - reference, high - reference, sample.limits.max_weight)
 
 
@@ -69,6 +71,21 @@ def mean_lower(
     A bound of at least `enough` need not be improved.
     """
     target, center, unit = mean_target(forms, schedule, level)
+    return target_lower(target, center, unit, schedule, level, low, high, enough=enough)
+
+
+def target_lower(
+    target: BetTarget,
+    center: float,
+    unit: float,
+    schedule: Schedule,
+    level: float,
+    low: float,
+    high: float,
+    *,
+    enough: float = math.inf,
+) -> float:
+    """Lower confidence bound on the mean of a bet target, on a grid around `center`."""
     grid = grid_around(center, unit, low, high)
     grid = grid[: np.searchsorted(grid, enough) + 1]
     index = last_rejected(target, schedule, grid, level)

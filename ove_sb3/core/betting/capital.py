@@ -35,16 +35,19 @@ from numpy.typing import NDArray
 
 from ove_sb3._validation import FloatArray, IntArray
 
+from .constant import last_rejected_constant
+
 _LANES = 32  # grid points tested side by side
 _RUN = 16  # observations between two checks of the capital
 _LARGEST_LOSS = 0.95  # of the capital in one observation
 _EPOCH_GROWTH = 1.25
 _AIM = 1.25  # target of p where only its last value counts
-_ENOUGH = 1.1  # p at which betting stops there
+_DONE = math.log(_AIM / 1.1)  # of log p is missing when betting stops there
 _LEAST_LEFT = 0.05  # of the observations, for the size of such bets
 _NO_GAINS, _NO_RANKS = np.empty(0), np.empty(0, np.int64)
 _GRID_N = 1e6  # observations that grids are laid for if nothing is known about their number
 _MOST_UNFINISHED = 0.9  # of the observations, in what is planned for
+_PILOT, _PILOT_SHARE = 50, 0.05  # observations, where all bet sizes come from the pilot
 
 
 @dataclass(frozen=True)
@@ -61,13 +64,17 @@ class OpenEnd:
         Number of observations expected in all; None if unknown: then, at any time, as many are
         expected to follow as there are so far.
     n_open : int
-        Largest number of observations that can be under way at the end.
+        Number of observations expected to be under way at the end, known in advance.
+    latest : ndarray of int64, (n,), or None
+        For observations that never ended: largest number of others that can have been complete
+        when each began. None: known exactly.
     """
 
     unfinished: NDArray[np.bool_]
     pilot: int
     planned: float | None
     n_open: int
+    latest: IntArray | None = None
 
 
 @dataclass(frozen=True)
@@ -92,11 +99,18 @@ class Schedule:
     grid_n : float
         Number of observations that sets the resolution of grids.
     bet_block : ndarray of int64, (n,), or None
-        Block whose bet sizes apply to each observation, -1 for none; None: its own block.
+        Block whose bet sizes apply to each observation, -1 for none; None: its own block. For one
+        that never ended, the first of the blocks that may be meant.
+    last_bet_block : ndarray of int64, (n,), or None
+        The last of those blocks; None without `bet_block`.
     unfinished : ndarray of bool, (n,), or None
         Observations that never ended.
     unfinished_fraction : ndarray, (n_epochs,), or None
         Planned fraction of such observations, for every epoch.
+    n_open : int
+        Planned number of such observations.
+    constant : bool
+        All bet sizes are computed from the pilot, and only the last capital counts.
     """
 
     n: int
@@ -107,8 +121,19 @@ class Schedule:
     remaining: FloatArray
     grid_n: float
     bet_block: IntArray | None = None
+    last_bet_block: IntArray | None = None
     unfinished: NDArray[np.bool_] | None = None
     unfinished_fraction: FloatArray | None = None
+    n_open: int = 0
+    constant: bool = False
+
+    @classmethod
+    def from_pilot(cls, n: int) -> Schedule:
+        """Lay out a pilot, and one epoch and block for all observations that are bet on."""
+        pilot = min(max(math.ceil(max(_PILOT_SHARE * n, min(_PILOT, n / 4))), 1), n - 1)
+        start, left = np.array([pilot]), np.array([float(n - pilot)])
+        blocks, epoch = np.array([pilot, n]), np.zeros(1, np.int64)
+        return cls(n, start, blocks, epoch, left, left, float(n), constant=True)
 
     @classmethod
     def plan(
@@ -135,17 +160,30 @@ class Schedule:
         epochs = np.unique(np.append(pilot, epochs[epochs < n]))
         blocks = np.unique(np.concatenate([epochs, even]))
         epoch_of_block = np.searchsorted(epochs, blocks[:-1], side="right") - 1
-        bet_block = None
-        if overlaps is not None and overlaps.any():
+        bet_block = last_bet_block = None
+        # With an open end the way of betting must not depend on what happens to overlap.
+        if overlaps is not None and (open_end is not None or overlaps.any()):
             complete = np.maximum(np.arange(n) - overlaps, 0)
-            bet_block = np.searchsorted(blocks[:-1], complete, side="right") - 1
+            bet_block = last_bet_block = _block_of(blocks, complete)
+            if open_end is not None and open_end.latest is not None:
+                last_bet_block = _block_of(blocks, open_end.latest)
         begin = blocks[:-1]
         if open_end is None:
             planned = np.full(len(epochs), float(n))
             remaining = (n - begin).astype(np.float64)
             if bet_block is not None:
                 remaining = np.maximum(remaining, _LEAST_LEFT * n)
-            return cls(n, epochs, blocks, epoch_of_block, planned, remaining, float(n), bet_block)
+            return cls(
+                n,
+                epochs,
+                blocks,
+                epoch_of_block,
+                planned,
+                remaining,
+                float(n),
+                bet_block,
+                last_bet_block,
+            )
         if open_end.planned is None:
             planned = 2.0 * epochs
             remaining = np.maximum(begin, 1.0)
@@ -162,9 +200,16 @@ class Schedule:
             remaining,
             _GRID_N if open_end.planned is None else open_end.planned,
             bet_block,
+            last_bet_block,
             open_end.unfinished,
             np.minimum(open_end.n_open / planned, _MOST_UNFINISHED),
+            open_end.n_open,
         )
+
+
+def _block_of(blocks: IntArray, complete: IntArray) -> IntArray:
+    """Last block that begins when so many observations are complete, -1 in the pilot."""
+    return np.searchsorted(blocks[:-1], complete, side="right") - 1
 
 
 def _open_blocks(n: int, pilot: int, planned: float | None, n_blocks: int) -> IntArray:
@@ -215,18 +260,40 @@ def last_rejected(target: BetTarget, schedule: Schedule, grid: FloatArray, level
     """Index of the last grid point before the first that is not rejected; -1 if there is none."""
     if not schedule.remaining.size:
         return -1  # nothing but the pilot
+    if schedule.constant:
+        return _last_rejected_from_pilot(target, schedule, grid, level)
     if schedule.bet_block is None:
         return int(_last_rejected(*_arguments(target, schedule, grid, level)))
     accepted = np.flatnonzero(last_capitals(target, schedule, grid, level) < 1.0)
     return int(accepted[0]) - 1 if accepted.size else len(grid) - 1
 
 
+def _last_rejected_from_pilot(
+    target: BetTarget, schedule: Schedule, grid: FloatArray, level: float
+) -> int:
+    return last_rejected_constant(
+        np.einsum("i,in->n", target.coefficients[0], target.columns) + target.constants[0],
+        int(schedule.epochs[0]),
+        float(target.lower_bounds[0]),
+        float(target.second_moments[0]),
+        grid,
+        level,
+        _NO_GAINS if target.gains is None else target.gains,
+        _NO_RANKS if target.ranks is None else target.ranks,
+    )
+
+
 def last_capitals(
     target: BetTarget, schedule: Schedule, grid: FloatArray, level: float
 ) -> FloatArray:
     """Capital of every grid point after all observations; 1 if it is rejected for certain."""
-    assert schedule.bet_block is not None
-    arguments = (*_arguments(target, schedule, grid, level), schedule.bet_block)
+    arguments = (
+        *_arguments(target, schedule, grid, level),
+        schedule.bet_block,
+        schedule.last_bet_block,
+        schedule.planned,
+        schedule.n_open,
+    )
     return np.asarray(_last_capitals(*arguments))
 
 
@@ -384,12 +451,21 @@ def _last_capitals(
     gains: FloatArray,
     ranks: IntArray,
     bet_block: IntArray,
+    last_bet_block: IntArray,
+    planned: FloatArray,
+    n_open: int,
 ) -> FloatArray:
-    """Observations may overlap: each is bet on with the bet sizes fixed when it began."""
+    """Observations may overlap: each is bet on with the bet sizes fixed when it began.
+
+    One that never ended counts at the lower bound of its bet target. If it is not known exactly
+    when it began, the largest loss over the bets that may have been its own counts. Bets aim at a
+    capital that can bear the loss of `n_open` such observations.
+    """
     n_points = grid.shape[0]
     capital = np.full(n_points, level)
     certain = np.zeros(n_points, np.bool_)
     bets = np.zeros((blocks.shape[0] - 1, n_points))
+    needed = math.log(_AIM / level)
     for block in range(blocks.shape[0] - 1):
         begin, end = blocks[block], blocks[block + 1]
         epoch = epoch_of_block[block]
@@ -398,14 +474,30 @@ def _last_capitals(
             gap = grid[j] - lower_bounds[epoch]
             if gap <= 0.0:
                 certain[j] = True  # no mean can be below the lower bound
-            if certain[j] or capital[j] >= _ENOUGH:
+            if certain[j]:
                 continue
-            bet = math.sqrt(2.0 * math.log(_AIM / max(capital[j], 1e-300)) / second_moment)
-            if gap > max_excess[epoch]:
-                bet *= max_excess[epoch] / gap
+            shrink = max_excess[epoch] / gap if gap > max_excess[epoch] else 1.0
+            reserve = 0.0
+            if n_open:
+                spread = max(second_moments[epoch], 1e-300) * planned[epoch]
+                usual = shrink * math.sqrt(2.0 * needed / spread)
+                reserve = -n_open * math.log1p(-min(usual * gap, _LARGEST_LOSS))
+            missing = math.log(_AIM / max(capital[j], 1e-300)) + reserve
+            if missing <= _DONE:
+                continue
+            missing *= needed / (needed + reserve)
+            bet = shrink * math.sqrt(2.0 * missing / second_moment)
             bets[block, j] = min(bet, _LARGEST_LOSS / gap)
         for i in range(begin, end):
             source = bet_block[i]
+            if unfinished.shape[0] and unfinished[i]:
+                for j in range(n_points):
+                    factor = 1.0
+                    for b in range(max(source, 0), last_bet_block[i] + 1):
+                        gap = grid[j] - lower_bounds[epoch_of_block[b]]
+                        factor = min(factor, 1.0 - bets[b, j] * gap)
+                    capital[j] *= factor
+                continue
             if source < 0:
                 continue
             epoch = epoch_of_block[source]
@@ -413,8 +505,6 @@ def _last_capitals(
             for c in range(columns.shape[0]):
                 x += coefficients[epoch, c] * columns[c, i]
             x = max(x, lower_bounds[epoch])  # only rounding can be below the lower bound
-            if unfinished.shape[0] and unfinished[i]:
-                x = lower_bounds[epoch]
             gain, rank = (gains[i], ranks[i]) if gains.shape[0] else (0.0, 0)
             for j in range(n_points):
                 gained = x + (gain if j < rank else 0.0)
@@ -429,15 +519,26 @@ def effective_second_moment(values: FloatArray, level: float, n: float) -> float
     square. lam is the bet size that follows from the result. A small margin covers values that
     have not been seen yet.
     """
-    size = values.size
-    y = values - values.mean()
-    square = float(np.mean(y * y))
+    return float(_effective_second_moment(values - values.mean(), level, n))
+
+
+@numba.njit(cache=True, nogil=True)
+def _effective_second_moment(y: FloatArray, level: float, n: float) -> float:
+    size = y.size
+    square, smallest = 0.0, 0.0
+    for value in y:
+        square += value * value
+        smallest = min(smallest, value)
+    square /= size
     second_moment = square
     if square > 0.0:
         for _ in range(3):
             bet = math.sqrt(-2.0 * math.log(level) / (max(second_moment, 1e-12 * square) * n))
-            bet = min(bet, _LARGEST_LOSS / max(-float(y.min()), 1e-300))
-            second_moment = float(np.mean(y * y / (1.0 + bet * y)))
+            bet = min(bet, _LARGEST_LOSS / max(-smallest, 1e-300))
+            second_moment = 0.0
+            for value in y:
+                second_moment += value * value / (1.0 + bet * value)
+            second_moment /= size
     return second_moment * (1.0 + 2.0 / math.sqrt(size))
 
 

@@ -12,6 +12,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from ove_sb3._validation import FloatArray
+from ove_sb3.core.sorted_returns import sorted_returns
 from ove_sb3.core.statistics import TrajectoryStatistics
 
 from .base import Estimator, add
@@ -41,10 +42,15 @@ class WeightedDistribution:
     def of(cls, returns: FloatArray, weights: FloatArray) -> WeightedDistribution:
         """Distribution of returns under weights; levels are NaN if there is no weight at all."""
         order = np.argsort(returns, kind="stable")
-        cumulative = np.cumsum(weights[order])
+        return cls.of_sorted(returns[order], weights[order])
+
+    @classmethod
+    def of_sorted(cls, returns: FloatArray, weights: FloatArray) -> WeightedDistribution:
+        """Distribution of returns that are in increasing order."""
+        cumulative = np.cumsum(weights)
         total = cumulative[-1]
         levels = cumulative / total if total > 0.0 else np.full_like(cumulative, np.nan)
-        return cls(returns[order], levels)
+        return cls(returns, levels)
 
     def quantile(self, p: float) -> float:
         """Least value whose level is at least p."""
@@ -66,7 +72,8 @@ _KNOWN: WeakKeyDictionary[TrajectoryStatistics, WeightedDistribution] = WeakKeyD
 def weighted_distribution(stats: TrajectoryStatistics) -> WeightedDistribution:
     """The candidate's distribution; sorted once per statistics."""
     if stats not in _KNOWN:
-        _KNOWN[stats] = WeightedDistribution.of(stats.returns, stats.weights)
+        known = sorted_returns(stats)
+        _KNOWN[stats] = WeightedDistribution.of_sorted(known.values, stats.weights[known.order])
     return _KNOWN[stats]
 
 

@@ -1,6 +1,6 @@
 """Methods for confidence intervals: a registry, and one file each."""
 
-from .base import Method, Tails, as_method, method_names, register_method
+from .base import Method, MethodInputs, Tails, as_method, method_names, register_method
 from .betting import Betting
 from .bootstrap import Bootstrap
 from .concentration import Concentration
@@ -16,6 +16,7 @@ __all__ = [
     "Bootstrap",
     "Concentration",
     "Method",
+    "MethodInputs",
     "Normal",
     "Tails",
     "as_method",

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-import numpy as np
-
-from ove_sb3._validation import IntArray
-from ove_sb3.core.assumptions import Limits
 from ove_sb3.core.quantities.base import Quantity
 from ove_sb3.core.sample import Sample
 from ove_sb3.core.statistics import TrajectoryStatistics
+from ove_sb3.core.under_way import UnderWay, under_way
 
-from .base import Method, Tails
+from .base import Method, MethodInputs
 
-_NOTHING = np.empty(0, np.int64)
 _TARGETS = tuple(64 * 2**k for k in range(16))  # to 2 million trajectories
 _NEAREST = 2  # targets tried at any time
 
@@ -34,49 +30,51 @@ class AnytimeBetting(Method):
     the two whose targets are nearest to n.
 
     It is not among the registered methods, because it takes the trajectories in the order of the
-    log: `confidence_sequence` asks for the right one.
+    log: `confidence_sequence` and `watch` ask for the right one.
 
     Attributes
     ----------
     target_n : int or None
         Number of trajectories at which the bounds are to be tightest. They hold at every number.
-    running : ndarray of int64, (m,)
-        For every trajectory under way, the number of those that had ended when it began. They
-        count at the lower bound of the bet target, because long ones are under way more often.
+    running : UnderWay or None
+        Trajectories under way, which count at the lower bound of the bet target, because long ones
+        are under way more often. None: as recorded in the log.
     """
 
     name = "anytime"
     proven = True
     handles_adaptive = True
+    handles_unfinished = True
+    any_number = True
 
     target_n: int | None = None
-    running: IntArray = field(default_factory=lambda: _NOTHING)
+    running: UnderWay | None = None
+
+    def n_unfinished(self, stats: TrajectoryStatistics) -> int:
+        """Number of trajectories under way."""
+        return len(self._under_way(stats))
 
     def supports(self, quantity: Quantity) -> bool:
         """Whether the quantity has bounds on both sides."""
         return quantity.base.overrides("betting_lower", "betting_upper")
 
-    def bounds(
-        self,
-        quantity: Quantity,
-        stats: TrajectoryStatistics,
-        limits: Limits,
-        tails: Tails,
-        *,
-        adaptive: bool,
-        rng: np.random.Generator,
-    ) -> tuple[float, float]:
+    def bounds(self, quantity: Quantity, inputs: MethodInputs) -> tuple[float, float]:
         """One-sided bounds of the quantity, each from tests of its own."""
-        del adaptive, rng  # always in the order in which the trajectories ended
+        # Always in the order in which the trajectories ended.
+        stats, tails = inputs.stats, inputs.tails
         targets, share = self._targets(len(stats))
+        running = self._under_way(stats)
         lower, upper = -math.inf, math.inf
         for target in targets:
-            sample = Sample.so_far(stats, limits, self.running, target)
+            sample = Sample.so_far(stats, inputs.limits, running, target)
             if tails.lower > 0.0:
                 lower = max(lower, quantity.betting_lower(sample, share * tails.lower))
             if tails.upper > 0.0:
                 upper = min(upper, quantity.betting_upper(sample, share * tails.upper))
         return lower, upper
+
+    def _under_way(self, stats: TrajectoryStatistics) -> UnderWay:
+        return under_way(stats, len(stats)) if self.running is None else self.running
 
     def _targets(self, n: int) -> tuple[tuple[int, ...], float]:
         """Targets to use at n, and the share of the level that every target has."""

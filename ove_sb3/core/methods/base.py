@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
 import numpy as np
@@ -22,6 +23,28 @@ class Tails(NamedTuple):
     upper: float
 
 
+@dataclass(frozen=True)
+class MethodInputs:
+    """Inputs of a method.
+
+    Attributes
+    ----------
+    stats : TrajectoryStatistics
+    limits : Limits
+        Bounds on returns and weights that follow from the assumptions.
+    tails : Tails
+    adaptive : bool
+        Whether the behavior changed based on earlier trajectories.
+    rng : Generator
+    """
+
+    stats: TrajectoryStatistics
+    limits: Limits
+    tails: Tails
+    adaptive: bool
+    rng: np.random.Generator
+
+
 class Method(ABC):
     """A way to compute confidence bounds; its options are attributes of the object.
 
@@ -36,33 +59,34 @@ class Method(ABC):
         Valid when the behavior changed based on earlier trajectories.
     handles_unfinished : bool
         Valid when the number of trajectories was not fixed in advance and some did not end.
+    any_number : bool
+        Bounds hold simultaneously at every number of trajectories.
+    handles_assigned : bool
+        Valid when trajectories were assigned to several policies, as in an A/B test.
     """
 
     name: ClassVar[str]
     proven: ClassVar[bool] = False
     handles_adaptive: ClassVar[bool] = False
     handles_unfinished: ClassVar[bool] = False
+    any_number: ClassVar[bool] = False
+    handles_assigned: ClassVar[bool] = False
 
     @property
     def estimator(self) -> str | None:
         """Name of the estimator behind the bounds, if there is one."""
         return None
 
+    def n_unfinished(self, stats: TrajectoryStatistics) -> int:
+        """Number of trajectories that were begun and have not ended."""
+        return stats.n_unfinished
+
     def supports(self, quantity: Quantity) -> bool:
         """Whether the method has bounds for a quantity."""
         return True
 
     @abstractmethod
-    def bounds(
-        self,
-        quantity: Quantity,
-        stats: TrajectoryStatistics,
-        limits: Limits,
-        tails: Tails,
-        *,
-        adaptive: bool,
-        rng: np.random.Generator,
-    ) -> tuple[float, float]:
+    def bounds(self, quantity: Quantity, inputs: MethodInputs) -> tuple[float, float]:
         """Lower and upper bound, infinite on a side whose tail is 0."""
 
 

@@ -9,12 +9,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ove_sb3._validation import IntArray, check_integer
-from ove_sb3.core.assumptions import Limits
+from ove_sb3.core.assigned import ARMS, even_order, is_assigned
 from ove_sb3.core.quantities.base import Quantity
 from ove_sb3.core.sample import Sample
-from ove_sb3.core.statistics import TrajectoryStatistics
 
-from .base import Method, Tails
+from .base import Method, MethodInputs
 
 _AGREEMENT = 0.7  # fraction of the shuffles that must agree on a bound
 
@@ -49,6 +48,7 @@ class Betting(Method):
     proven = True
     handles_adaptive = True
     handles_unfinished = True
+    handles_assigned = True
 
     def __post_init__(self) -> None:
         n_shuffles = check_integer(self.n_shuffles, "n_shuffles", 1)
@@ -58,22 +58,18 @@ class Betting(Method):
         """Whether the quantity has bounds on both sides."""
         return quantity.base.overrides("betting_lower", "betting_upper")
 
-    def bounds(
-        self,
-        quantity: Quantity,
-        stats: TrajectoryStatistics,
-        limits: Limits,
-        tails: Tails,
-        *,
-        adaptive: bool,
-        rng: np.random.Generator,
-    ) -> tuple[float, float]:
+    def bounds(self, quantity: Quantity, inputs: MethodInputs) -> tuple[float, float]:
         """One-sided bounds of the quantity, each from its own test."""
-        if stats.has_beginnings:
-            samples = [Sample.of_all_begun(stats, limits, adaptive=adaptive)]
+        stats, limits, tails = inputs.stats, inputs.limits, inputs.tails
+        if is_assigned(stats):
+            first = even_order(stats[ARMS], inputs.rng)
+            samples = [Sample.of_assigned(stats, limits, order) for order in self._rotations(first)]
+        elif stats.has_beginnings:
+            samples = [Sample.of_all_begun(stats, limits, adaptive=inputs.adaptive)]
         else:
-            first = Sample.of(stats, limits, adaptive=adaptive, rng=rng)
-            samples = [first] if adaptive else self._rotations(first)
+            sample = Sample.of(stats, limits, adaptive=inputs.adaptive, rng=inputs.rng)
+            orders = [sample.order] if inputs.adaptive else self._rotations(sample.order)
+            samples = [replace(sample, order=order) for order in orders]
         lower, upper = -math.inf, math.inf
         if tails.lower > 0.0:
             lower = _agreed(quantity.betting_lower, samples, tails.lower)
@@ -81,10 +77,9 @@ class Betting(Method):
             upper = -_agreed(lambda *args: -quantity.betting_upper(*args), samples, tails.upper)
         return lower, upper
 
-    def _rotations(self, sample: Sample) -> list[Sample]:
-        n = sample.order.size
-        shifts = [k * n // self.n_shuffles for k in range(self.n_shuffles)]
-        return [replace(sample, order=_rotated(sample.order, shift)) for shift in shifts]
+    def _rotations(self, order: IntArray) -> list[IntArray]:
+        shifts = [k * order.size // self.n_shuffles for k in range(self.n_shuffles)]
+        return [_rotated(order, shift) for shift in shifts]
 
 
 def _rotated(order: IntArray, shift: int) -> IntArray:

@@ -9,13 +9,11 @@ import numpy as np
 from scipy.special import ndtr, ndtri
 
 from ove_sb3._validation import FloatArray, check_choice, check_integer
-from ove_sb3.core.assumptions import Limits
 from ove_sb3.core.estimators.smooth import SmoothStatistic, values_and_errors
 from ove_sb3.core.quantities.base import Quantity
-from ove_sb3.core.statistics import TrajectoryStatistics
 
 from ._resample import resampled_sums
-from .base import Method, Tails
+from .base import Method, MethodInputs
 
 _MOST_RESAMPLED = 1 << 12  # values; more are averaged in groups first
 VARIANTS = ("basic", "percentile", "bca", "studentized")
@@ -52,17 +50,9 @@ class Bootstrap(Method):
         name = self.estimator
         return quantity.has_estimator(name) and quantity.find_estimator(name).can_be_resampled
 
-    def bounds(
-        self,
-        quantity: Quantity,
-        stats: TrajectoryStatistics,
-        limits: Limits,
-        tails: Tails,
-        *,
-        adaptive: bool,
-        rng: np.random.Generator,
-    ) -> tuple[float, float]:
+    def bounds(self, quantity: Quantity, inputs: MethodInputs) -> tuple[float, float]:
         """Bounds from resampled estimates."""
+        stats, tails, rng = inputs.stats, inputs.tails, inputs.rng
         estimator = quantity.find_estimator(self.estimator)
         statistic = estimator.smooth_statistic(stats)
         bounds = bootstrap_bounds(

@@ -5,16 +5,12 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-import numpy as np
-
 from ove_sb3._validation import check_choice
-from ove_sb3.core.assumptions import Limits
 from ove_sb3.core.concentration.inequalities import INEQUALITIES
 from ove_sb3.core.quantities.base import Quantity
 from ove_sb3.core.sample import Sample
-from ove_sb3.core.statistics import TrajectoryStatistics
 
-from .base import Method, Tails
+from .base import Method, MethodInputs
 
 
 @dataclass(frozen=True)
@@ -40,18 +36,10 @@ class Concentration(Method):
         """Whether the quantity has bounds on both sides."""
         return quantity.base.overrides("concentration_lower", "concentration_upper")
 
-    def bounds(
-        self,
-        quantity: Quantity,
-        stats: TrajectoryStatistics,
-        limits: Limits,
-        tails: Tails,
-        *,
-        adaptive: bool,
-        rng: np.random.Generator,
-    ) -> tuple[float, float]:
+    def bounds(self, quantity: Quantity, inputs: MethodInputs) -> tuple[float, float]:
         """Bounds from moments, each bounded by the inequality."""
-        sample = Sample.of(stats, limits, adaptive=adaptive, rng=rng)
+        tails = inputs.tails
+        sample = Sample.of(inputs.stats, inputs.limits, adaptive=inputs.adaptive, rng=inputs.rng)
         bound = INEQUALITIES[self.inequality]
         return (
             quantity.concentration_lower(sample, tails.lower, bound)

@@ -5,14 +5,11 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-import numpy as np
 from scipy.special import ndtri
 
-from ove_sb3.core.assumptions import Limits
 from ove_sb3.core.quantities.base import Quantity
-from ove_sb3.core.statistics import TrajectoryStatistics
 
-from .base import Method, Tails
+from .base import Method, MethodInputs
 
 
 @dataclass(frozen=True)
@@ -36,17 +33,9 @@ class Normal(Method):
         name = self.estimator
         return quantity.has_estimator(name) and quantity.find_estimator(name).can_be_resampled
 
-    def bounds(
-        self,
-        quantity: Quantity,
-        stats: TrajectoryStatistics,
-        limits: Limits,
-        tails: Tails,
-        *,
-        adaptive: bool,
-        rng: np.random.Generator,
-    ) -> tuple[float, float]:
+    def bounds(self, quantity: Quantity, inputs: MethodInputs) -> tuple[float, float]:
         """Estimate plus and minus a multiple of its standard error."""
+        stats, tails = inputs.stats, inputs.tails
         estimator = quantity.find_estimator(self.estimator)
         statistic = estimator.smooth_statistic(stats)
         value, error = statistic.value, statistic.standard_error

@@ -12,14 +12,21 @@ bounds follow from comparing phi with an indicator that does not depend on q:
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from ove_sb3._validation import FloatArray, check_real
 from ove_sb3.core.assumptions import Limits
-from ove_sb3.core.betting.averages import BLOCKS, mean_lower, value_form, value_forms
-from ove_sb3.core.betting.capital import Schedule
+from ove_sb3.core.betting.averages import (
+    BLOCKS,
+    mean_lower,
+    mean_target,
+    target_lower,
+    value_form,
+    value_forms,
+)
+from ove_sb3.core.betting.capital import BetTarget, Schedule
 from ove_sb3.core.betting.forms import AnyForm
 from ove_sb3.core.estimators.weighted_distribution import WeightedDistribution
 from ove_sb3.core.pilot import PilotDistribution
@@ -33,6 +40,7 @@ _SLACK = 0.15  # of the cell that holds the quantile, in standard errors of the 
 _DENSE = 2.0  # standard errors of the pilot within which cells are small
 _FINEST = 8.0  # cells per standard error of the pilot
 _MOST_CELLS = 40  # on either side; the remaining range is one cell
+_ALIKE = 0.25  # relative difference of the mean excess of cells that have the same bets
 _GROWTH = {-1.0: 1.5, 1.0: 4.0}  # of the cells further out, to the left and right
 
 
@@ -96,13 +104,13 @@ def cvar_lower(sample: Sample, p: float, level: float) -> float:
     Each is at most the CVaR. The pilot fixes the values of m. The one to bet on is chosen per
     epoch, from its past.
     """
-    schedule, G, pilot = _prepare(sample)
+    schedule, pilot = _prepare(sample)
     error = pilot.standard_error(p) * math.sqrt(pilot.n / pilot.size)
     levels = np.clip(np.concatenate([_SHARES * p, p + _ERRORS * error]), 0.0, 1.0)
     reference = pilot.quantile(p)
     forms: list[AnyForm] = []
     for m in np.unique(pilot.quantiles(levels)):
-        values = m - np.maximum(m - G, 0.0) / p
+        values = m - np.maximum(m - sample.returns, 0.0) / p
         lowest = m - max(m - pilot.low, 0.0) / p
         forms += value_forms(sample, values, lowest, m, reference)
     low, high = pilot.low - reference, pilot.high - reference
@@ -116,27 +124,79 @@ def cvar_upper(sample: Sample, p: float, level: float) -> float:
     fixed by the pilot and tested from its quantile outwards. One whose r is no larger than the
     bound so far cannot raise it.
     """
-    schedule, G, pilot = _prepare(sample)
+    schedule, pilot = _prepare(sample)
     edges = _edges(pilot, p)
     middle = min(int(np.searchsorted(edges, pilot.quantile(p))), edges.size - 1)
     cells = sorted(range(1, edges.size), key=lambda k: abs(k - middle))
-    bound = pilot.low
+    bound, bets = pilot.low, None
     for k in cells:
         left, r = edges[k - 1], edges[k]
         if r <= bound:
             continue
-        excess = np.where(left >= G, (r - G) / p, 0.0)  # v = r - excess
-        form = value_form(sample, excess, 0.0, (r - pilot.low) / p)
         highest = (r - pilot.low) / p
-        bound = max(bound, r - mean_lower([form], schedule, level, 0.0, highest, enough=r - bound))
+        excess = np.where(left >= sample.returns, (r - sample.returns) / p, 0.0)  # v = r - excess
+        expected = pilot.mean(excess[: pilot.size])
+        if bets is None or abs(expected - bets.expected) > _ALIKE * bets.expected:
+            bets = _CellBets.of(sample, excess, highest, expected, schedule, level)
+        bound = max(bound, r - bets.lower(sample, excess, highest, expected, r - bound))
     return bound
 
 
-def _prepare(sample: Sample) -> tuple[Schedule, FloatArray, PilotDistribution]:
+@dataclass(frozen=True)
+class _CellBets:
+    """Bets against one cell of the upper bound, which do for cells that are much alike.
+
+    Only the column of the excess and the grid differ: the lower bound on the bet target depends on
+    the excess being at least 0, and its second moment is a prediction that need not be exact.
+    """
+
+    target: BetTarget
+    center: float
+    unit: float
+    expected: float
+    schedule: Schedule
+    level: float
+
+    @classmethod
+    def of(
+        cls,
+        sample: Sample,
+        excess: FloatArray,
+        highest: float,
+        expected: float,
+        schedule: Schedule,
+        level: float,
+    ) -> _CellBets:
+        """Bets chosen for the cell with this excess, of mean `expected` in the pilot."""
+        form = value_form(sample, excess, 0.0, highest)
+        target, center, unit = mean_target([form], schedule, level)
+        return cls(target, center, unit, expected, schedule, level)
+
+    def lower(
+        self,
+        sample: Sample,
+        excess: FloatArray,
+        highest: float,
+        expected: float,
+        enough: float,
+    ) -> float:
+        """Lower bound on the mean of an excess."""
+        columns = np.stack([sample.weights * excess, sample.weights])
+        target = replace(
+            self.target,
+            columns=columns,
+            coefficients=np.ascontiguousarray(self.target.coefficients[:, 1:]),
+        )
+        center = self.center + expected - self.expected
+        return target_lower(
+            target, center, self.unit, self.schedule, self.level, 0.0, highest, enough=enough
+        )
+
+
+def _prepare(sample: Sample) -> tuple[Schedule, PilotDistribution]:
     schedule = sample.schedule(BLOCKS)
-    G = sample.stats.returns[sample.order]
-    weights = sample.stats.weights[sample.order]
-    return schedule, G, PilotDistribution(G, weights, schedule, *sample.limits.return_range)
+    limits = sample.limits.return_range
+    return schedule, PilotDistribution(sample.returns, sample.weights, schedule, *limits)
 
 
 def _edges(pilot: PilotDistribution, p: float) -> FloatArray:
@@ -169,10 +229,10 @@ def _edges(pilot: PilotDistribution, p: float) -> FloatArray:
         for _ in range(_MOST_CELLS):
             if sign * (end - level) <= 0.0:
                 break
-            if abs(level - p) >= _DENSE * wide:
+            if abs(level - p) >= _DENSE * wide or width < step:
                 width *= _GROWTH[sign]
-            while sign < 0.0 and width > step and too_wide(level - width, level):
-                width /= _GROWTH[sign]
+            while sign < 0.0 and width > step / _FINEST and too_wide(level - width, level):
+                width /= _GROWTH[sign]  # also below a step, where returns lie far apart
             level += sign * width
             levels.append(level)
     inner = pilot.quantiles(np.clip(np.sort(levels), 0.0, 1.0))

@@ -13,6 +13,7 @@ from ove_sb3.core.betting.capital import BetTarget, Schedule, grid_around, last_
 from ove_sb3.core.estimators.weighted_distribution import WeightedDistribution, rounding
 from ove_sb3.core.pilot import PilotDistribution
 from ove_sb3.core.sample import Sample
+from ove_sb3.core.sorted_returns import sorted_returns
 
 from .base import (
     Quantity,
@@ -94,16 +95,14 @@ def threshold_lower(sample: Sample, mass: float, level: float, *, sign: float = 
     the result is exact at atoms.
     """
     schedule = sample.schedule(BLOCKS)
-    G = sign * sample.stats.returns[sample.order]
     low, high = sorted(sign * end for end in sample.limits.return_range)
-    pilot = PilotDistribution(G, sample.stats.weights[sample.order], schedule, low, high)
+    G = sign * sample.returns
+    pilot = PilotDistribution(G, sample.weights, schedule, low, high)
     p = 1.0 - mass
     unit = pilot.standard_error(p)
     thresholds = pilot.thresholds(grid_around(p, unit, 0.0, 1.0, step=_STEP))
     slack = rounding(np.array([low, high]))
-    ranks = np.searchsorted(thresholds - slack, G, side="right")
-    w = sample.stats.weights[sample.order]
-    thresholds, ranks = _distinct(thresholds, ranks, w)
+    thresholds, ranks = _ranked(sample, thresholds, slack, sign)
     if not thresholds.size:
         return low
     above = (pilot.quantile(p) - slack <= G).astype(np.float64)
@@ -113,13 +112,25 @@ def threshold_lower(sample: Sample, mass: float, level: float, *, sign: float = 
     return float(thresholds[index]) if index >= 0 else low
 
 
-def _distinct(
-    thresholds: FloatArray, ranks: IntArray, weights: FloatArray
+def _ranked(
+    sample: Sample, thresholds: FloatArray, slack: float, sign: float
 ) -> tuple[FloatArray, IntArray]:
-    """Leave out thresholds whose test equals that of a larger one: no weight lies between them."""
-    between = np.bincount(ranks[weights > 0.0], minlength=thresholds.size + 1)[1:]
+    """Thresholds, and how many of them every observation reaches, in the order of processing.
+
+    Without the thresholds whose test equals that of a larger one: no weight lies between them.
+    """
+    known = sorted_returns(sample.stats)
+    n = known.values.size
+    if sign > 0.0:  # reached from a position on
+        cuts = np.searchsorted(known.values, thresholds - slack, side="left")
+        between = np.diff(known.n_weighted[np.append(cuts, n)])
+    else:  # reached before a position
+        cuts = np.searchsorted(known.values, slack - thresholds, side="right")
+        between = -np.diff(known.n_weighted[np.append(cuts, 0)])
     kept = between > 0
-    return thresholds[kept], np.concatenate([[0], np.cumsum(kept)])[ranks]
+    passed = np.cumsum(np.bincount(cuts[kept], minlength=n + 1))[:n]
+    reached = passed if sign > 0.0 else np.count_nonzero(kept) - passed
+    return thresholds[kept], np.asarray(reached[known.positions][sample.order])
 
 
 def _for_thresholds(
