@@ -9,7 +9,6 @@ from typing import Annotated, Any, Literal
 
 import typer
 from rich.console import Console
-from rich.markup import escape
 
 from ove_sb3._files import write_bytes
 from ove_sb3._validation import check_choice
@@ -26,7 +25,7 @@ from ove_sb3.evaluation.result import Evaluation
 
 from . import options
 from .models import candidate_of, find_class, named_classes, named_paths, normalizers
-from .running import NOT_PROVEN, check_output, console, print_json, print_table, usage
+from .running import NOT_PROVEN, check_output, console, escape, print_json, print_table, usage
 from .tables import TABLE_SUFFIXES, StepTable, read_table
 
 _COLORS = {"proven": "green", "refuted": "red", "undecided": "yellow"}

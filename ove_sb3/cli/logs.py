@@ -7,7 +7,6 @@ from typing import Annotated, Any
 
 import numpy as np
 import typer
-from rich.markup import escape
 from rich.table import Table
 
 from ove_sb3.data.log import open_log
@@ -22,7 +21,7 @@ from ove_sb3.store.writer import has_episodes
 
 from . import options
 from .models import find_class
-from .running import check_directory, console, print_json
+from .running import check_directory, console, escape, print_json
 
 UNIFORM = "uniform"
 

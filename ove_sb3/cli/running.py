@@ -18,12 +18,13 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import typer
+from rich import markup
 from rich.console import Console
-from rich.markup import escape
 from rich.table import Table as RichTable
 
 from ove_sb3.core.registry import load_plugins
 from ove_sb3.errors import InvalidInputError, OveError, OveWarning
+from ove_sb3.report.escape import visible
 from ove_sb3.report.table import Table
 
 from .wording import in_options
@@ -48,10 +49,10 @@ def guarded(command: Command) -> Command:
             error.message = in_options(error.message, command)
             raise
         except OveError as error:
-            typer.echo(f"error: {in_options(str(error), command)}", err=True)
+            typer.echo(f"error: {visible(in_options(str(error), command))}", err=True)
             raise typer.Exit(FAILED) from None
         except (OSError, ImportError) as error:
-            typer.echo(f"error: {error}", err=True)
+            typer.echo(f"error: {visible(str(error))}", err=True)
             raise typer.Exit(FAILED) from None
         except Exception:
             traceback.print_exc()
@@ -102,10 +103,15 @@ def console() -> Console:
     return Console(width=None if known else 200, highlight=False)
 
 
+def escape(text: str) -> str:
+    """Text for the console: no markup, no control characters."""
+    return markup.escape(visible(text))
+
+
 def print_table(out: Console, title: str, model: Table) -> None:
     """Print a result table with rich; where it is too wide, a block of lines for every row."""
     if max(map(len, model.lines())) > out.width:
-        model, title = stacked(model), f"{title}\n"
+        model = stacked(model)
     table = RichTable(title=escape(title), title_justify="left", box=None)
     for k, name in enumerate(model.header):
         style = "bold" if k == model.strong else None
