@@ -135,7 +135,7 @@ def _evaluate_statistics(
         halve = _episodes_to_halve(stats, plan, results)
         found = _suggestions(stats, plan, results)
     shown = [results[q.name].interval for q in plan.quantities if q.base.name == q.name]
-    diagnostics = diagnose(stats, *shown)
+    diagnostics = diagnose(stats, *shown, max_weight=plan.assumptions.max_weight)
     return Evaluation(
         quantities=results,
         episodes_to_halve=halve,
