@@ -474,11 +474,14 @@ class Trajectories:
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> Trajectories:
-        """Read a directory written by `save` or by a logging wrapper, even one that was killed."""
+        """Read a directory written by `save` or by a logging wrapper, even one that was killed.
+
+        For URIs see `open_log`.
+        """
         from ove_sb3.store.directory import load_all
         from ove_sb3.store.location import Location
 
-        contents, columns = load_all(Location(check_path(path).absolute()))
+        contents, columns = load_all(Location.of(check_path(path, uri=True)))
         return cls.from_contents(contents, columns)
 
     @classmethod

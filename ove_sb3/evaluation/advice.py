@@ -18,29 +18,33 @@ _MOST_DIGITS = 15  # of a number of episodes
 _LITTLE_OVERLAP = 0.1  # effective sample size, relative to n
 
 
-def convergence_rate(
+def half_intervals(
     stats: TrajectoryStatistics,
-    whole: Interval,
     interval_of: Callable[[TrajectoryStatistics], Interval],
     *,
     seed: int,
     in_order: bool,
-) -> float | None:
-    """Estimate r in ``width ~ n^-r`` from the two halves of the data; None if that fails.
+) -> list[Interval]:
+    """Intervals from the two halves of the data; none if they cannot be computed.
 
-    The halves are random, or consecutive if the log must be taken `in_order`. This is an auxiliary
-    figure: an error in a half never ends an evaluation.
+    The halves are random, or consecutive if the log must be taken `in_order`. These are auxiliary
+    figures: an error in a half never ends an evaluation.
     """
     n = len(stats)
-    if n < _FEWEST or not whole.informative or whole.width <= 0.0:
-        return None
+    if n < _FEWEST:
+        return []
     order = np.arange(n) if in_order else np.random.default_rng(seed).permutation(n)
     try:
-        halves = [interval_of(stats.select(np.sort(half))) for half in np.array_split(order, 2)]
-        widths = [half.width for half in halves]
-        rate = math.log2(max(sum(widths) / 2 / whole.width, 1.0))
+        return [interval_of(stats.select(np.sort(half))) for half in np.array_split(order, 2)]
     except (OveError, ArithmeticError, ValueError):
+        return []
+
+
+def convergence_rate(whole: Interval, halves: Sequence[Interval]) -> float | None:
+    """Estimate r in ``width ~ n^-r`` from the two halves of the data; None if that fails."""
+    if not halves or not whole.informative or whole.width <= 0.0:
         return None
+    rate = math.log2(max(sum(half.width for half in halves) / 2 / whole.width, 1.0))
     return min(max(rate, _SLOWEST), _FASTEST) if math.isfinite(rate) else None
 
 

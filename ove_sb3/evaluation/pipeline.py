@@ -22,7 +22,7 @@ from ove_sb3.data.log import LogLike
 from ove_sb3.data.metadata import Metadata
 from ove_sb3.errors import SupportWarning
 
-from .advice import advise, convergence_rate, episodes_for
+from .advice import advise, convergence_rate, episodes_for, half_intervals
 from .behavior import Behavior
 from .candidates import (
     Candidate,
@@ -34,7 +34,7 @@ from .candidates import (
 from .plan import Plan
 from .reduction import reduce_log
 from .result import Evaluation, QuantityResult
-from .suggestions import Suggestion, suggestions
+from .suggestions import suggestions
 
 _FEWEST_FOR_APPROXIMATION = 20
 
@@ -132,8 +132,16 @@ def _evaluate_statistics(
             )
             for quantity in plan.quantities
         }
-        halve = _episodes_to_halve(stats, plan, results)
-        found = _suggestions(stats, plan, results)
+        advised = results.get("variance", next(iter(results.values())))
+        halves = half_intervals(
+            stats,
+            lambda part: _interval(part, advised.quantity, plan.method, plan),
+            seed=plan.seed,
+            in_order=plan.assumptions.evidence.adaptive,
+        )
+        rate = convergence_rate(advised.interval, halves)
+        halve = episodes_for(len(stats), 0.5, rate) if "variance" in results else None
+        found = suggestions(stats, plan, advised.quantity, advised.interval, halves)
     shown = [results[q.name].interval for q in plan.quantities if q.base.name == q.name]
     diagnostics = diagnose(stats, *shown, max_weight=plan.assumptions.max_weight)
     return Evaluation(
@@ -172,33 +180,6 @@ def _approximate(stats: TrajectoryStatistics, quantity: Quantity, plan: Plan) ->
 
 def _of_base(interval: Interval | None, quantity: Quantity) -> Interval | None:
     return None if interval is None else transformed(interval, quantity)
-
-
-def _episodes_to_halve(
-    stats: TrajectoryStatistics, plan: Plan, results: dict[str, QuantityResult]
-) -> int | None:
-    """Number of episodes that would halve the interval of the variance."""
-    if "variance" not in results:
-        return None
-    quantity, interval = results["variance"].quantity, results["variance"].interval
-    rate = convergence_rate(
-        stats,
-        interval,
-        lambda part: _interval(part, quantity, plan.method, plan),
-        seed=plan.seed,
-        in_order=plan.assumptions.evidence.adaptive,
-    )
-    return episodes_for(len(stats), 0.5, rate)
-
-
-def _suggestions(
-    stats: TrajectoryStatistics, plan: Plan, results: dict[str, QuantityResult]
-) -> tuple[Suggestion, ...]:
-    """Suggestions that would narrow the interval of the variance, or of the first quantity."""
-    result = results.get("variance", next(iter(results.values())))
-    if result.quantity.base.name != result.quantity.name:
-        return ()
-    return suggestions(stats, plan, result.quantity, result.interval)
 
 
 def _warnings(plan: Plan, results: Sequence[QuantityResult], missing: str | None) -> list[str]:

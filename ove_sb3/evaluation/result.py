@@ -22,7 +22,7 @@ from ove_sb3.report.numbers import bounds, count, label, number, percent
 from ove_sb3.report.sentences import tail_sentence
 from ove_sb3.report.table import Table
 
-from .advice import convergence_rate, episodes_for
+from .advice import convergence_rate, episodes_for, half_intervals
 from .behavior import Behavior
 from .plan import Plan
 from .requirements import (
@@ -291,13 +291,10 @@ class Evaluation:
         def interval_of(stats: TrajectoryStatistics) -> Interval:
             return compute_interval(stats, quantity, plan.method, assumptions, rng=plan.seed)
 
-        rate = convergence_rate(
-            self.stats,
-            interval_of(self.stats),
-            interval_of,
-            seed=plan.seed,
-            in_order=assumptions.evidence.adaptive,
+        halves = half_intervals(
+            self.stats, interval_of, seed=plan.seed, in_order=assumptions.evidence.adaptive
         )
+        rate = convergence_rate(interval_of(self.stats), halves)
         return episodes_for(
             self.n_trajectories, (reference + requirement.limit - value) / excess, rate
         )

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
@@ -59,18 +61,25 @@ class Suggestion:
 
 
 def suggestions(
-    stats: TrajectoryStatistics, plan: Plan, quantity: Quantity, whole: Interval
+    stats: TrajectoryStatistics,
+    plan: Plan,
+    quantity: Quantity,
+    whole: Interval,
+    halves: Sequence[Interval],
 ) -> tuple[Suggestion, ...]:
     """Suggestions that would narrow the interval `whole` of a quantity, narrowest first.
 
-    They are auxiliary: a suggestion that cannot be computed is left out.
+    `halves` are the intervals from both halves of the log. Suggestions are auxiliary: one that
+    cannot be computed is left out.
     """
+    if quantity.base.name != quantity.name:
+        return ()
     if not (_FEWEST <= len(stats) <= _MOST and whole.consistent and whole.width > 0.0):
         return ()
     if not plan.method.proven or stats.logging is not None:
         return ()
     found = []
-    for make in (_tighter_range, _weight_bound, _canary, _more_episodes):
+    for make in (_tighter_range, _weight_bound, _canary, partial(_more_episodes, halves=halves)):
         try:
             suggestion = make(stats, plan, quantity, whole)
         except (OveError, ArithmeticError, ValueError):
@@ -167,21 +176,21 @@ def _canary(
 
 
 def _more_episodes(
-    stats: TrajectoryStatistics, plan: Plan, quantity: Quantity, whole: Interval
+    stats: TrajectoryStatistics,
+    plan: Plan,
+    quantity: Quantity,
+    whole: Interval,
+    halves: Sequence[Interval],
 ) -> Suggestion | None:
     """Four times the episodes, extrapolated from halves; None if halves are as narrow."""
+    if not halves or not all(half.consistent for half in halves):
+        return None
     n = len(stats)
-    in_order = plan.assumptions.evidence.adaptive
-    order = np.arange(n) if in_order else np.random.default_rng(plan.seed).permutation(n)
-    assumptions = plan.at(plan.interval_delta)
-    halves = [
-        _again(stats.select(np.sort(half)), plan, quantity, assumptions)
-        for half in np.array_split(order, 2)
-    ]
+    bounds = [(half.lower, half.upper) for half in halves]
     value = plan.estimate(stats, quantity)
     value = min(max(value, whole.lower), whole.upper)
     shrink = [
-        min(_one_side(whole_end, [half[k] for half in halves], value) ** 2, 1.0)
+        min(_one_side(whole_end, [half[k] for half in bounds], value) ** 2, 1.0)
         for k, whole_end in enumerate((whole.lower, whole.upper))
     ]
     if not math.isfinite(value) or min(shrink) >= 1.0:

@@ -68,6 +68,10 @@ class OpenEnd:
     latest : ndarray of int64, (n,), or None
         For observations that never ended: largest number of others that can have been complete
         when each began. None: known exactly.
+    least_left : float
+        Least number of observations that bets are sized for, as a fraction of those planned.
+    then_left : float
+        The same as a fraction of those so far, near the planned number and beyond it.
     """
 
     unfinished: NDArray[np.bool_]
@@ -75,6 +79,15 @@ class OpenEnd:
     planned: float | None
     n_open: int
     latest: IntArray | None = None
+    least_left: float = _LEAST_LEFT
+    then_left: float = _LEAST_LEFT
+
+    def remaining(self, begin: IntArray) -> FloatArray:
+        """Number of observations that bets are sized for, when some are complete."""
+        assert self.planned is not None
+        late = begin > (1.0 - self.least_left) * self.planned
+        left = np.maximum(self.least_left * self.planned, self.then_left * begin)
+        return np.where(late, left, self.planned - begin)
 
 
 @dataclass(frozen=True)
@@ -189,8 +202,7 @@ class Schedule:
             remaining = np.maximum(begin, 1.0)
         else:
             planned = np.maximum(open_end.planned, 1.0 * epochs)
-            goal = np.maximum(open_end.planned, 1.0 * begin)
-            remaining = np.maximum(open_end.planned - begin, _LEAST_LEFT * goal)
+            remaining = open_end.remaining(begin)
         return cls(
             n,
             epochs,
@@ -519,15 +531,26 @@ def effective_second_moment(values: FloatArray, level: float, n: float) -> float
     square. lam is the bet size that follows from the result. A small margin covers values that
     have not been seen yet.
     """
-    size = values.size
-    y = values - values.mean()
-    square = float(np.mean(y * y))
+    return float(_effective_second_moment(values - values.mean(), level, n))
+
+
+@numba.njit(cache=True, nogil=True)
+def _effective_second_moment(y: FloatArray, level: float, n: float) -> float:
+    size = y.size
+    square, smallest = 0.0, 0.0
+    for value in y:
+        square += value * value
+        smallest = min(smallest, value)
+    square /= size
     second_moment = square
     if square > 0.0:
         for _ in range(3):
             bet = math.sqrt(-2.0 * math.log(level) / (max(second_moment, 1e-12 * square) * n))
-            bet = min(bet, _LARGEST_LOSS / max(-float(y.min()), 1e-300))
-            second_moment = float(np.mean(y * y / (1.0 + bet * y)))
+            bet = min(bet, _LARGEST_LOSS / max(-smallest, 1e-300))
+            second_moment = 0.0
+            for value in y:
+                second_moment += value * value / (1.0 + bet * value)
+            second_moment /= size
     return second_moment * (1.0 + 2.0 / math.sqrt(size))
 
 
