@@ -220,9 +220,10 @@ def test_episodes_that_were_cut_off_do_not_come_back_as_complete(tmp_path: Path)
     assert caught.value.row == row
     with pytest.raises(ove.InvalidInputError, match="must be true or false, got 2"):
         ove.Trajectories.from_table(frame.assign(truncated=2))
-    command = ["evaluate", tmp_path / "steps.csv", "--candidate-propensity", "q", "--gamma", "1"]
-    more = ["--horizon", "9", "--reward-range", "0", "1"]
-    done = subprocess.run([PROGRAM, *command, *more], capture_output=True, text=True)
+    done = run(
+        tmp_path / "steps.csv", "--candidate-propensity", "q", "--gamma", 1, "--horizon", 9,
+        "--reward-range", 0, 1,
+    )  # fmt: skip
     assert done.returncode == 3
     assert "was cut off after" in done.stderr
 
