@@ -74,7 +74,7 @@ def test_the_callback_takes_it(data: ove.Trajectories, behavior: PPO) -> None:
     callback = ove.OffPolicyVarianceCallback(
         data, gamma=GAMMA, eval_freq=64, behavior=behavior, verbose=0
     )
-    env = behavior.get_env()
+    env: Any = behavior.get_env()
     model = PPO("MlpPolicy", env, n_steps=64, batch_size=64, seed=3, device="cpu")
     model.learn(64, callback=callback)
     result = callback.last_evaluation
