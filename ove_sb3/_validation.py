@@ -173,10 +173,15 @@ def check_flag(value: object, name: str) -> bool:
     return bool(value)
 
 
-def check_path(value: object, name: str = "path") -> Path:
-    """Return `value` as a path."""
+def check_path(value: object, name: str = "path", *, uri: bool = False) -> Path:
+    """Return `value` as a path, a local one unless `uri`."""
     if not isinstance(value, (str, PathLike)) or not isinstance(fspath(value), str):
         raise InvalidInputError(f"`{name}` must be a path, got {value!r}. Pass a str or a Path.")
+    if not uri and "://" in fspath(value):
+        raise InvalidInputError(
+            f"`{name}` must be a directory of this machine, got {value}. Logs are written locally; "
+            "copy the finished directory, and read it with `ove_sb3.open_log`."
+        )
     return Path(value)
 
 

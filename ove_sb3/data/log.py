@@ -158,17 +158,23 @@ class DiskPart:
         return replace(self, sources=needed, first=first, last=last)
 
 
-def open_log(path: str | PathLike[str], *, chunk_steps: int | None = None) -> Log:
+def open_log(
+    path: str | PathLike[str], *, chunk_steps: int | None = None, filesystem: Any = None
+) -> Log:
     """Open a log directory for streaming.
 
     Parameters
     ----------
     path : path
         Directory written by a logging wrapper, `collect` or `Trajectories.save`; writers may
-        still be adding to it. Episodes written after this call are not part of the log.
+        still be adding to it. Episodes written after this call are not part of the log. Or a URI.
     chunk_steps : int, optional
         Approximate number of steps of a chunk, as `Log.chunks` yields them and as `evaluate`
         sends them to a process. It changes memory and time, never a result.
+    filesystem : pyarrow.fs.FileSystem, optional
+        File system of `path`, by default the local one. A URI such as ``"s3://bucket/log"`` names
+        it, too. Logs in other file systems must be finished: every writer closed, or compacted.
+        Their index is fetched once, their shards are read by ranges of bytes.
 
     Returns
     -------
@@ -198,7 +204,7 @@ def open_log(path: str | PathLike[str], *, chunk_steps: int | None = None) -> Lo
             f"`path` must be the path of a log directory, got {type(path).__name__}. Trajectories "
             "in memory need not be opened."
         )
-    return Log(path, chunk_steps=chunk_steps)
+    return Log(path, chunk_steps=chunk_steps, filesystem=filesystem)
 
 
 def as_log(data: Trajectories | Log | str | PathLike[str]) -> LogLike:
@@ -223,6 +229,7 @@ class Log:
     Attributes
     ----------
     path : Path
+        The directory, in its file system.
     metadata : Metadata
     n_steps : int
         Number of steps of all episodes together; ``len`` is the number of episodes.
@@ -232,9 +239,16 @@ class Log:
         Steps that `evaluate` works on at a time; the same for the same data in memory.
     """
 
-    def __init__(self, path: str | PathLike[str], *, chunk_steps: int | None = None) -> None:
-        self.path = Path(path)
-        self._contents = contents = list_sources(Location(self.path.absolute()))
+    def __init__(
+        self,
+        path: str | PathLike[str],
+        *,
+        chunk_steps: int | None = None,
+        filesystem: Any = None,
+    ) -> None:
+        location = Location.of(path, filesystem)
+        self.path = Path(path) if location.filesystem is None else location.root
+        self._contents = contents = list_sources(location)
         self._sources, self._columns = contents.sources, contents.columns
         self.metadata = stored_metadata(contents.headers, contents.info, contents.n_episodes)
         self.n_steps = self._sources[-1].last

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from html import escape
 
 import numpy as np
 
 from ove_sb3._validation import FloatArray
 from ove_sb3.core.statistics import TrajectoryStatistics
 
+from .escape import escape
 from .numbers import number
 from .shapes import Bar, DistributionChart, IntervalChart, concentration, ticks
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from html import escape
 
+from .escape import escape
 from .style import STYLE
 from .table import Table
 

@@ -14,7 +14,7 @@ from ove_sb3.errors import LogChangedError, StorageError
 
 from . import messages
 from .columns import Arrays, Schema
-from .index import Reading, reading
+from .index import INDEX, Reading, reading
 from .location import Location
 from .reader import Source, parse_schema, read_all
 from .shards import check_shard
@@ -66,19 +66,16 @@ class Contents:
         return sum(source.n_episodes for source in self.sources if source.shard is None)
 
 
-def list_sources(location: Location, index: Path | None = None) -> Contents:
-    """List the contents of the log, checked against the index, without reading steps.
-
-    `index` is the local directory of the index, if it is not that of the log.
-    """
-    return _retry(lambda: _list(location, index))
+def list_sources(location: Location) -> Contents:
+    """List the contents of the log, checked against the index, without reading steps."""
+    return _retry(lambda: _list(location))
 
 
 def load_all(location: Location) -> tuple[Contents, Arrays]:
     """Load all rows of the log: as before or after a concurrent overwrite, never a mixture."""
 
     def load() -> tuple[Contents, Arrays]:
-        contents = _list(location, None)
+        contents = _list(location)
         return contents, read_all(contents.sources)
 
     return _retry(load)
@@ -94,10 +91,12 @@ def _retry(read: Callable[[], T]) -> T:
     raise last
 
 
-def _list(location: Location, index: Path | None) -> Contents:
-    with reading(location.root if index is None else index) as view:
+def _list(location: Location) -> Contents:
+    path = location.path(INDEX)
+    with location.index() as directory, reading(directory, path) as view:
         rows = Rows.read(view)
-        path = view.path
+    if location.filesystem is not None and rows.batches:
+        raise messages.unfinished(location.root, sum(row.episodes for row in rows.batches))
     sources: list[Source] = []
     n_steps = 0
     for writer in rows.writers:
@@ -106,8 +105,9 @@ def _list(location: Location, index: Path | None) -> Contents:
             n_steps = source.last
     if not sources:
         raise messages.empty(location.root)
+    sizes = location.sizes()
     for row in rows.shards:
-        check_shard(location, row, path)
+        check_shard(location, row, path, sizes)
     columns, bytes_per_step = _shared_columns(sources)
     headers = tuple(_parse(writer.metadata, path) for writer in rows.writers if writer.steps)
     return Contents(tuple(sources), columns, headers, rows.info, bytes_per_step)

@@ -158,14 +158,15 @@ class Writing(Reading):
 
 
 @contextmanager
-def reading(directory: Path) -> Iterator[Reading]:
-    """Read the index in one transaction."""
+def reading(directory: Path, shown: Path | None = None) -> Iterator[Reading]:
+    """Read the index in one transaction; `shown` is its path in errors, if it is a copy."""
     path = directory / INDEX
-    with _guarded(path), _connect(path, "normal") as connection:
+    shown = shown or path
+    with _guarded(shown), _connect(path, "normal") as connection:
         connection.execute("BEGIN")
-        _check_format(connection, path)
+        _check_format(connection, shown)
         try:
-            yield Reading(connection, path)
+            yield Reading(connection, shown)
         finally:
             connection.execute("ROLLBACK")
 

@@ -61,6 +61,15 @@ def empty(directory: str | PathLike[str]) -> EmptyLogError:
     )
 
 
+def unfinished(directory: str | PathLike[str], n: int) -> StorageError:
+    """Error about a log elsewhere whose index still holds episodes."""
+    return StorageError(
+        f"`{directory}` must hold all episodes in shards to be read from another file system, but "
+        f"{n} are in its index. Close the writers, or run `ove-sb3 compact`, and copy it again.",
+        path=directory,
+    )
+
+
 def overwritten(directory: str | PathLike[str]) -> LogChangedError:
     """Error about a log that was replaced after it was opened."""
     return LogChangedError(

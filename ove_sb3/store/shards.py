@@ -12,7 +12,7 @@ import re
 import time
 import uuid
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -116,13 +116,18 @@ def _checksums(path: Path) -> bytes:
     return np.array(found, dtype="<u4").tobytes()
 
 
-def check_shard(location: Location, row: ShardRow, index: Path) -> None:
-    """Check name, existence and size of a shard."""
-    if not _NAME.fullmatch(row.name):
+def is_shard_name(name: str) -> bool:
+    """Whether `name` is one that `write_shard` gives; it never leaves the directory."""
+    return _NAME.fullmatch(name) is not None
+
+
+def check_shard(location: Location, row: ShardRow, index: Path, sizes: Mapping[str, int]) -> None:
+    """Check name, existence and size of a shard; `sizes` are those of all files."""
+    if not is_shard_name(row.name):
         raise damaged(index, f"it names {row.name!r}, which is not the name of a shard", row=row.id)
     if row.size < 0 or len(row.blocks) != 4 * -(-row.size // BLOCK):
         raise damaged(index, f"it has too few checksums for {row.name}", row=row.id)
-    size = location.size(row.name)
+    size = sizes.get(row.name)
     if size is None:
         raise LogChangedError(
             f"`{location.path(row.name)}` must be there: {index.name} lists it as a shard of "
@@ -152,12 +157,20 @@ class CheckedFile:
             return b""
         first, last = start // BLOCK, -(-end // BLOCK)
         begin = first * BLOCK
-        content = memoryview(self._file.read_at(min(last * BLOCK, self.size) - begin, begin))
+        content = self._read_at(begin, min(last * BLOCK, self.size))
         for k in range(first, last):
             block = content[k * BLOCK - begin : (k + 1) * BLOCK - begin]
             if zlib.crc32(block) != self._checksums[k]:
                 raise damaged(self.path, f"bytes {k * BLOCK} to {k * BLOCK + BLOCK} are not")
         return content[start - begin : end - begin]
+
+    def _read_at(self, begin: int, end: int) -> memoryview:
+        try:
+            return memoryview(self._file.read_at(end - begin, begin))
+        except FileNotFoundError:
+            raise
+        except OSError as error:
+            raise messages.from_os(self.path, error) from error
 
     def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
         """Move to a position."""
@@ -227,7 +240,7 @@ def read_shard(
 def remove_shards(directory: Path, names: set[str]) -> None:
     """Remove shards that the index no longer lists."""
     for name in names:
-        if isinstance(name, str) and _NAME.fullmatch(name):
+        if isinstance(name, str) and is_shard_name(name):
             (directory / name).unlink(missing_ok=True)
 
 

@@ -7,7 +7,7 @@ import os
 import shutil
 import sqlite3
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,7 @@ from .directory import Rows
 from .index import INDEX, Reading, Writing, fill, locked, raw_rows, reading
 from .location import Location
 from .reader import parse_schema
-from .shards import check_shard, read_shard
+from .shards import check_shard, is_shard_name, read_shard
 from .tables import BatchRow, Info, R, SchemaRow, ShardRow, WriterRow, check_row
 
 _ALL = 1 << 16
@@ -102,8 +102,9 @@ def _scan(view: Reading, directory: Path) -> tuple[Verification, _Intact]:
     writers = _salvage(view, WriterRow, found)
     pieces: dict[int, list[Piece]] = {writer.id: [] for writer in writers}
     rows: list[Piece] = [*_salvage(view, ShardRow, found), *_salvage(view, BatchRow, found)]
+    sizes = Location(directory).sizes()
     for row in rows:
-        problem = _problem(view, directory, row, schemas)
+        problem = _problem(view, directory, row, schemas, sizes)
         if problem is None and row.writer in pieces:
             pieces[row.writer].append(row)
             found.n_episodes += row.episodes
@@ -113,7 +114,7 @@ def _scan(view: Reading, directory: Path) -> tuple[Verification, _Intact]:
         )
         if row.writer not in pieces:
             found.lost_episodes += row.episodes
-        if isinstance(row, ShardRow) and problem is not None:
+        if isinstance(row, ShardRow) and problem is not None and is_shard_name(row.name):
             found.damaged_shards.append(directory / row.name)
     written = sum(writer.episodes for writer in writers)
     found.lost_episodes += max(written - found.n_episodes, 0)
@@ -146,7 +147,11 @@ def _salvage(view: Reading, kind: type[R], found: Verification) -> list[R]:
 
 
 def _problem(
-    view: Reading, directory: Path, row: Piece, schemas: dict[int, SchemaRow]
+    view: Reading,
+    directory: Path,
+    row: Piece,
+    schemas: dict[int, SchemaRow],
+    sizes: Mapping[str, int],
 ) -> str | None:
     """Description of the damage to a batch or shard; None if all of it can be read."""
     place = f"{directory / row.name}" if isinstance(row, ShardRow) else f"{view.path}"
@@ -155,7 +160,7 @@ def _problem(
             raise StorageError(f"the columns of {row.episodes} episodes are unknown")
         schema = parse_schema(schemas[row.schema], view.path)
         ends = 0
-        for table in _read(view, directory, row, schema):
+        for table in _read(view, directory, row, schema, sizes):
             arrays = to_arrays(table, schema)
             ends += int((arrays["done"] != 0).sum())
         if ends != row.episodes:
@@ -168,10 +173,12 @@ def _problem(
     return None
 
 
-def _read(view: Reading, directory: Path, row: Piece, schema: Schema) -> Iterator[Any]:
+def _read(
+    view: Reading, directory: Path, row: Piece, schema: Schema, sizes: Mapping[str, int]
+) -> Iterator[Any]:
     if isinstance(row, ShardRow):
         location = Location(directory)
-        check_shard(location, row, view.path)
+        check_shard(location, row, view.path, sizes)
         yield from read_shard(location, row, schema, None, (0, row.steps), _ALL)
         return
     content = view.payload(row)

@@ -8,16 +8,20 @@ from dataclasses import replace
 from html import unescape
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
 import ove_sb3 as ove
 from ove_sb3._files import write_text
+from ove_sb3.report.escape import visible
 from ove_sb3.report.numbers import bounds, number
 from ove_sb3.report.pages import comparison_page, evaluation_page
 
 from .conftest import ODD, log
 
+BIDIRECTIONAL = "\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
 VOID = {"meta", "br"}
 
 
@@ -221,6 +225,26 @@ def test_names_are_escaped(comparison: ove.Comparison) -> None:
     assert "<b>" not in page
     assert ODD in text_of(page)
     assert ODD in text_of(evaluation_page(comparison[ODD]))
+
+
+@pytest.mark.parametrize("bad", [*BIDIRECTIONAL, "\x1b", "\x00"])
+def test_control_characters_are_shown_by_their_number(bad: str) -> None:
+    """A name cannot reverse the text after it: not in the page, nor in a terminal."""
+    name = f"safe{bad}efas"
+    data = ove.Trajectories.from_arrays(
+        observations=np.zeros((20, 1)),
+        actions=np.zeros(20, int),
+        log_probs=np.zeros(20),
+        rewards=np.linspace(0, 1, 20),
+        lengths=np.ones(20, int),
+        metadata=ove.Metadata(env_id=name, behavior=name),
+    )
+    options: Any = {"gamma": 1.0, "reward_range": (0, 1), "horizon": 1, "approximate": None}
+    comparison = ove.compare(data, {name: data.log_probs, "other": data.log_probs}, **options)
+    for page in (comparison_page(comparison), evaluation_page(comparison[name])):
+        assert bad not in page
+        assert f"safe\\u{ord(bad):04x}efas" in page
+    assert bad not in visible(str(comparison))
 
 
 def test_comparison_page(comparison: ove.Comparison) -> None:

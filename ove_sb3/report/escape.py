@@ -1,0 +1,20 @@
+"""Text from logs and files, made safe to show: names can be chosen by whoever wrote the log."""
+
+from __future__ import annotations
+
+import html
+import re
+
+# Control characters of terminals, and those that change the direction of text: they can make one
+# name look like another, or move a number to where it does not belong.
+_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+
+
+def visible(text: str) -> str:
+    """Show control characters by their number, as Python writes them."""
+    return _CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+
+
+def escape(text: str) -> str:
+    """Text for HTML, with control characters made visible."""
+    return html.escape(visible(text))
