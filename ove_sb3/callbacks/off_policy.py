@@ -11,7 +11,7 @@ from typing import Any, Literal, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
-from stable_baselines3.common.callbacks import BaseCallback, EventCallback
+from stable_baselines3.common.callbacks import EventCallback
 
 from ove_sb3._files import replacing
 from ove_sb3._validation import check_choice, check_integer, check_real
@@ -41,6 +41,7 @@ from ove_sb3.policies.provenance import mark_selected, marked_as_selected, read_
 from ove_sb3.policies.sb3.isolation import untouched
 from ove_sb3.report.history import History, make_row
 
+from .by_name import CallbackLike, as_callback
 from .reporting import interval_label, record, summary_line
 
 T = TypeVar("T")
@@ -81,11 +82,12 @@ class OffPolicyVarianceCallback(EventCallback):
         Quantities of the return to evaluate; by default only the mean, the variance and the
         standard deviation, because `delta` is divided among them. The mean, by which models are
         ranked, and those of `requirements` are added.
-    callback_on_new_best : BaseCallback, optional
+    callback_on_new_best : BaseCallback, str or dict, optional
         Called when a model that satisfies the requirements has the highest lower bound for the
         mean so far.
-    callback_after_eval : BaseCallback, optional
-        Called after every evaluation.
+    callback_after_eval : BaseCallback, str or dict, optional
+        Called after every evaluation. In settings files a child callback is given by its name,
+        or as a dict of its name to its arguments.
     error_spending : {"spend", "each"}
         ``"spend"``: evaluation k is given ``6 delta / (pi k)^2``, so that all bounds of all
         evaluations hold together with probability ``1 - delta``. ``"each"``: the bounds of every
@@ -169,8 +171,8 @@ class OffPolicyVarianceCallback(EventCallback):
         best_model_save_path: str | PathLike[str] | None = None,
         requirements: Sequence[str | Requirement] = (),
         quantities: Sequence[str | Quantity] = MOMENTS,
-        callback_on_new_best: BaseCallback | None = None,
-        callback_after_eval: BaseCallback | None = None,
+        callback_on_new_best: CallbackLike = None,
+        callback_after_eval: CallbackLike = None,
         error_spending: Literal["spend", "each"] = "spend",
         deterministic: bool = False,
         max_ratio: float | None = None,
@@ -184,10 +186,10 @@ class OffPolicyVarianceCallback(EventCallback):
         independent: bool | None = None,
         verbose: int = 1,
     ) -> None:
-        super().__init__(callback_after_eval, verbose=verbose)
-        self.callback_on_new_best = callback_on_new_best
-        if callback_on_new_best is not None:
-            callback_on_new_best.parent = self
+        super().__init__(as_callback(callback_after_eval, "callback_after_eval"), verbose=verbose)
+        self.callback_on_new_best = as_callback(callback_on_new_best, "callback_on_new_best")
+        if self.callback_on_new_best is not None:
+            self.callback_on_new_best.parent = self
         self.source = LogSource(data)
         self.eval_freq = check_integer(eval_freq, "eval_freq", 1)
         self.delta = check_real(delta, "delta", 0.0, 1.0, closed=False)

@@ -148,7 +148,7 @@ def _evaluate_statistics(behavior: Behavior, metadata: Metadata, label: str) -> 
         halve = episodes_for(len(stats), 0.5, rate) if "variance" in results else None
         found = suggestions(stats, plan, advised.quantity, advised.interval, halves)
     shown = [results[q.name].interval for q in plan.quantities if q.base.name == q.name]
-    diagnostics = diagnose(stats, *shown)
+    diagnostics = diagnose(stats, *shown, max_weight=plan.assumptions.max_weight)
     return Evaluation(
         quantities=results,
         episodes_to_halve=halve,

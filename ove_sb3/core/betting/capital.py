@@ -68,6 +68,10 @@ class OpenEnd:
     latest : ndarray of int64, (n,), or None
         For observations that never ended: largest number of others that can have been complete
         when each began. None: known exactly.
+    least_left : float
+        Least number of observations that bets are sized for, as a fraction of those planned.
+    then_left : float
+        The same as a fraction of those so far, near the planned number and beyond it.
     """
 
     unfinished: NDArray[np.bool_]
@@ -75,6 +79,15 @@ class OpenEnd:
     planned: float | None
     n_open: int
     latest: IntArray | None = None
+    least_left: float = _LEAST_LEFT
+    then_left: float = _LEAST_LEFT
+
+    def remaining(self, begin: IntArray) -> FloatArray:
+        """Number of observations that bets are sized for, when some are complete."""
+        assert self.planned is not None
+        late = begin > (1.0 - self.least_left) * self.planned
+        left = np.maximum(self.least_left * self.planned, self.then_left * begin)
+        return np.where(late, left, self.planned - begin)
 
 
 @dataclass(frozen=True)
@@ -189,8 +202,7 @@ class Schedule:
             remaining = np.maximum(begin, 1.0)
         else:
             planned = np.maximum(open_end.planned, 1.0 * epochs)
-            goal = np.maximum(open_end.planned, 1.0 * begin)
-            remaining = np.maximum(open_end.planned - begin, _LEAST_LEFT * goal)
+            remaining = open_end.remaining(begin)
         return cls(
             n,
             epochs,
