@@ -34,3 +34,8 @@ def first_example() -> str:
 def on_post_page(output: str, **_: Any) -> str:
     """Page without the one script that the theme would load from elsewhere."""
     return re.sub(r'<script src="https://[^"]*"></script>', "", output)
+
+
+def on_post_template(output_content: str, **_: Any) -> str:
+    """The same for pages that the theme makes, such as that for a missing page."""
+    return on_post_page(output_content)
