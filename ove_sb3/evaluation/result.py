@@ -32,6 +32,7 @@ from .requirements import (
     Verdict,
     contradiction,
     decide,
+    needed_shrinkage,
     parse_requirements,
 )
 from .suggestions import Suggestion
@@ -290,8 +291,8 @@ class Evaluation:
         reference = 0.0
         if requirement.reference is not None and self.logged is not None:
             reference = self.logged.estimate(quantity, requirement.reference)
-        excess = (bound - value) - (reference_bound - reference)
-        if not requirement.holds(value, reference) or excess == 0.0:
+        shrinkage = needed_shrinkage(requirement, value, reference, bound, reference_bound)
+        if not 0.0 < shrinkage < 1.0:
             return None
         assumptions = plan.at(plan.interval_delta)
 
@@ -302,9 +303,7 @@ class Evaluation:
             self.stats, interval_of, seed=plan.seed, in_order=assumptions.evidence.adaptive
         )
         rate = convergence_rate(interval_of(self.stats), halves)
-        return episodes_for(
-            self.n_trajectories, (reference + requirement.limit - value) / excess, rate
-        )
+        return episodes_for(self.n_trajectories, shrinkage, rate)
 
     # --- text
 
