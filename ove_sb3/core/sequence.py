@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ove_sb3._escape import html_facts
 from ove_sb3._validation import FloatArray, IntArray, check_integer
 from ove_sb3.errors import InvalidInputError
 
@@ -27,7 +28,7 @@ _FIRST = 60  # trajectories: before, there is little more than the pilot
 _GROWTH = 1.35  # of the number of trajectories from one entry to the next
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class ConfidenceSequence:
     """Bounds at several numbers of trajectories, which hold at all of them together.
 
@@ -61,6 +62,15 @@ class ConfidenceSequence:
             f"{interval.quantity} {100 * (1 - interval.delta):g}% {interval.label} at every "
             f"n <= {self.n[-1]}: [{interval.lower:.4g}, {interval.upper:.4g}]"
         )
+
+    def __repr__(self) -> str:
+        return f"<ConfidenceSequence: {self}>"
+
+    def _repr_html_(self) -> str:
+        """Bounds at some numbers of trajectories, for a notebook."""
+        some = np.unique(np.linspace(0, len(self) - 1, 6).astype(np.int64))
+        facts = {f"n = {self.n[k]}": f"[{self.lower[k]:.4g}, {self.upper[k]:.4g}]" for k in some}
+        return html_facts(str(self), facts)
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draw the bounds against the number of trajectories; return the axes."""
