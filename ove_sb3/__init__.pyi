@@ -42,11 +42,13 @@ from .core.step_reduction import trajectory_statistics as trajectory_statistics
 from .core.steps import Column as Column
 from .core.steps import Steps as Steps
 from .core.steps import StepScores as StepScores
+from .data.imitation import from_imitation as from_imitation
 from .data.log import Log as Log
 from .data.log import open_log as open_log
 from .data.metadata import Metadata as Metadata
 from .data.minari import from_minari as from_minari
 from .data.minari import to_minari as to_minari
+from .data.rollout_buffer import from_rollout_buffer as from_rollout_buffer
 from .data.trajectories import Trajectories as Trajectories
 from .data.writer import EpisodeWriter as EpisodeWriter
 from .errors import AssumptionError as AssumptionError

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import uuid
 from collections.abc import Iterator
@@ -46,6 +47,18 @@ def write_bytes(path: str | PathLike[str], content: bytes) -> None:
         )
     with replacing(target) as temporary:
         temporary.write_bytes(content)
+
+
+def new_directory(path: str | PathLike[str]) -> Path:
+    """Create `path`, or ``path_2``, ``path_3``, ... if that exists, for the caller alone."""
+    for k in itertools.count(1):
+        directory = Path(path) if k == 1 else Path(f"{os.fspath(path)}_{k}")
+        try:
+            directory.mkdir(parents=True)
+        except FileExistsError:
+            continue
+        return directory
+    raise AssertionError("unreachable")
 
 
 def write_text(path: str | PathLike[str], text: str) -> None:

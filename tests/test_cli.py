@@ -13,11 +13,15 @@ from typing import Any
 import numpy as np
 import pytest
 from stable_baselines3 import PPO
+from stable_baselines3.common.callbacks import CheckpointCallback
 from stable_baselines3.common.vec_env import DummyVecEnv, VecNormalize
 from typer.testing import CliRunner, Result
 
 import ove_sb3 as ove
 from ove_sb3.cli.app import app
+from ove_sb3.cli.evaluation import evaluate as evaluate_command
+from ove_sb3.cli.models import named_paths
+from ove_sb3.cli.wording import in_options
 from tests.problems.corridor import GAMMA, choices, exact_moments, make_env, make_model
 
 ENV = "tests.problems.corridor:Corridor-v0"
@@ -123,12 +127,14 @@ def test_requirements_are_decided_by_the_guaranteed_bounds(folder: Path) -> None
         ((f"variance <= {between!r}", f"mean >= {lower!r}"), 1),
     ):
         options = [word for limit in limits for word in ("--require", limit)]
-        printed = evaluate(folder, *options)
+        printed = evaluate(folder, *options, "--approximate", "none")
         assert printed.exit_code == code, limits
         verdicts = result.check_all(*limits)
         for verdict in verdicts:
             assert str(verdict) in printed.stdout
-        plain = evaluate(folder, *options, "--json")
+        if len(limits) == 1 and code == 0:
+            continue
+        plain = evaluate(folder, *options, "--json", "--approximate", "none")
         assert plain.exit_code == code
         decided = as_json(plain)["requirements"]
         assert decided == [verdict.to_dict() for verdict in verdicts]
@@ -320,12 +326,18 @@ def test_refused_input_gives_a_message_and_code_3(folder: Path, tmp_path: Path) 
     for arguments, message in (
         (("evaluate", log, tmp_path / "no.zip", "--gamma", 0.9, *ppo), "is not there"),
         (("evaluate", log, model, "--gamma", 0.9), "executes pickled code"),
-        (("evaluate", log, model, "--gamma", 1.9, *ppo), "`gamma` must lie in"),
+        (("evaluate", log, model, "--gamma", 1.9, *ppo), "`--gamma` must lie in"),
         (("evaluate", log, tmp_path / "bad.npy", "--gamma", 0.9), "numpy.save"),
         (("evaluate", log, tmp_path / "no.npy", "--gamma", 0.9), "numpy.save"),
         (("evaluate", tmp_path, model, "--gamma", 0.9, *ppo), "directory of logged episodes"),
-        (("evaluate", log, model, "--gamma", 0.9, *ppo, "--reward-range", 0, 1), "reward_range"),
-        (("evaluate", log, model, "--gamma", 0.9, *ppo, "--html", tmp_path / "a" / "b"), "path"),
+        (
+            ("evaluate", log, model, "--gamma", 0.9, *ppo, "--reward-range", 0, 1),
+            "`--reward-range`",
+        ),
+        (
+            ("evaluate", log, model, "--gamma", 0.9, *ppo, "--html", tmp_path / "a" / "b"),
+            "`--html`",
+        ),
         (("compare", log, tmp_path / "no.zip", "--gamma", 0.9, *ppo), "is not there"),
         (("compare", log, tmp_path / "bad.npy", "--gamma", 0.9), "numpy.save"),
         (("inspect", tmp_path), "directory of logged episodes"),
@@ -333,7 +345,16 @@ def test_refused_input_gives_a_message_and_code_3(folder: Path, tmp_path: Path) 
         (("collect", "uniform", "Nowhere-v0", tmp_path / "x", "--episodes", 1), "Nowhere"),
         (("collect", "uniform", "no_module:X-v0", tmp_path / "x", "--episodes", 1), "no_module"),
         (("collect", "uniform", ENV, log, "--episodes", 1), "--overwrite"),
-        (("collect", "uniform", ENV, tmp_path / "x", "--episodes", 0), "n_episodes"),
+        (("collect", "uniform", ENV, tmp_path / "bad.npy", "--episodes", 1), "LOG must be a dir"),
+        (("collect", "uniform", ENV, tmp_path / "bad.npy" / "x", "--episodes", 1), "LOG must be"),
+        (("evaluate", log, model, "--gamma", 0.9), "such as --model-class PPO"),
+        (("evaluate", log, model, "--gamma", 0.9), "CANDIDATE is a path"),
+        (("evaluate", log, model, "--gamma", 0.9, *ppo, "--html", tmp_path), "`--html`"),
+        (
+            ("evaluate", log, model, "--gamma", 0.9, *ppo, "--plot", tmp_path / "a/b.png"),
+            "`--plot`",
+        ),
+        (("collect", "uniform", ENV, tmp_path / "x", "--episodes", 0), "`--episodes`"),
     ):
         result = run(*arguments)
         assert result.exit_code == 3, (arguments, result.output, result.exception)
@@ -398,6 +419,135 @@ def test_the_version() -> None:
     result = run("--version")
     assert result.exit_code == 0
     assert result.stdout == f"ove-sb3 {ove.__version__}\n"
+
+
+def test_outputs_are_checked_before_the_work(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: Any, **__: Any) -> Any:
+        raise AssertionError("the work has begun")
+
+    monkeypatch.setattr("ove_sb3.cli.evaluation.evaluate_candidate", fail)
+    monkeypatch.setattr("ove_sb3.cli.evaluation.compare_candidates", fail)
+    nowhere = tmp_path / "none"
+    for arguments in (("--html", nowhere / "a.html"), ("--plot", nowhere / "a.png")):
+        assert "in an existing directory" in evaluate(folder, *arguments).stderr
+    compared = run(
+        "compare", folder / "log", folder / "new.zip", "--gamma", GAMMA, "--model-class", "PPO",
+        "--html", nowhere / "a.html",
+    )  # fmt: skip
+    assert "in an existing directory" in compared.stderr
+    assert "in an existing directory" in evaluate(folder, "--plot", tmp_path).stderr
+
+
+def test_names_of_classes_need_no_capitals(folder: Path) -> None:
+    common = ("evaluate", folder / "log", folder / "new.zip", "--gamma", GAMMA, "--json")
+    upper, lower = (run(*common, "--model-class", name) for name in ("PPO", "ppo"))
+    assert lower.exit_code == 0, lower.output
+    assert lower.stdout == upper.stdout
+
+
+@pytest.mark.parametrize("columns", [60, 72, 120])
+def test_tables_fit_the_terminal(
+    folder: Path, columns: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(columns))
+    log, new, other = folder / "log", folder / "new.zip", folder / "other.zip"
+    results = [
+        evaluate(folder, "--require", "variance <= 3"),
+        run("compare", log, new, other, "--gamma", GAMMA, "--model-class", "PPO"),
+        run("inspect", log),
+    ]
+    for result in results:
+        lines = result.stdout.splitlines()
+        assert max(map(len, lines)) <= columns, max(lines, key=len)
+        assert "…" not in result.stdout
+    words = results[0].stdout.split()
+    expected = ove.evaluate(log, new, gamma=GAMMA, model_class=PPO)
+    for quantity in ("mean", "variance"):
+        for cell in (row for row in expected.table.rows if row[0] == quantity):
+            assert all(word in words for text in cell for word in text.split())
+
+
+def save_checkpoints(folder: Path, *, normalize: bool) -> dict[str, Any]:
+    """Checkpoints as SB3 writes them, and the same models in memory."""
+    venv: Any = DummyVecEnv([make_env])
+    if normalize:
+        venv = VecNormalize(venv, norm_reward=False)
+    model = PPO("MlpPolicy", venv, n_steps=64, batch_size=64, seed=0, device="cpu")
+    model.learn(
+        192,
+        callback=CheckpointCallback(64, str(folder), "rl_model", save_vecnormalize=normalize),
+    )
+    return {path.stem: path for path in folder.glob("*.zip")}
+
+
+def test_compare_takes_a_folder_of_checkpoints(folder: Path, tmp_path: Path) -> None:
+    names = ["rl_model_64_steps", "rl_model_128_steps", "rl_model_192_steps"]
+    common = ("--gamma", GAMMA, "--model-class", "ppo", "--json")
+    for normalize in (False, True):
+        place = tmp_path / str(normalize)
+        saved = save_checkpoints(place, normalize=normalize)
+        result = as_json(run("compare", folder / "log", place, *common))
+        assert sorted(result["evaluations"]) == sorted(names)
+        for name in names:
+            pickle = place / name.replace("model", "model_vecnormalize")
+            expected = ove.compare(
+                folder / "log",
+                {key: saved[key] for key in names},
+                gamma=GAMMA,
+                model_class=PPO,
+                vec_normalize={
+                    key: place / f"{key.replace('model', 'model_vecnormalize')}.pkl"
+                    for key in names
+                }
+                if normalize
+                else None,
+            )
+            assert pickle.with_suffix(".pkl").exists() == normalize
+            found = result["evaluations"][name]["quantities"]["variance"]["estimate"]
+            assert found == expected.evaluations[name]["variance"].estimate
+    # One file of statistics for all of them.
+    for path in place.glob("*vecnormalize*"):
+        path.rename(place / "vecnormalize.pkl")
+    shown = run("compare", folder / "log", place, *common[:-1])
+    assert shown.exit_code == 0, shown.output
+    assert f"normalized by {place / 'vecnormalize.pkl'}" in shown.stdout
+    # Statistics that cannot be assigned are not guessed.
+    (place / "vecnormalize.pkl").rename(place / "some_vecnormalize.pkl")
+    refused = run("compare", folder / "log", place, *common)
+    assert refused.exit_code == 3
+    assert "`--vec-normalize` must be given" in refused.stderr
+    named = as_json(run("compare", folder / "log", f"a={tmp_path / 'False'}", *common))
+    assert "a/rl_model_64_steps" in named["evaluations"]
+    empty = run("compare", folder / "log", tmp_path, *common)
+    assert empty.exit_code == 2
+    assert "none in" in " ".join(empty.stderr.replace("│", " ").split())
+
+
+def test_checkpoints_are_in_the_order_of_their_numbers(tmp_path: Path) -> None:
+    for number in (1000, 200, 30_000):
+        (tmp_path / f"rl_model_{number}_steps.zip").touch()
+    paths = named_paths([str(tmp_path)])
+    assert list(paths) == [f"rl_model_{number}_steps" for number in (200, 1000, 30_000)]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("`delta` must lie in (0, 1)", "`--delta` must lie in (0, 1)"),
+        ("pass reward_range=(0, 1.5).", "pass --reward-range 0 1.5."),
+        ("pass density=True for it", "pass --density for it"),
+        ("`data` must hold episodes", "LOG must hold episodes"),
+        ("`candidates['a']` must be", "CANDIDATE['a'] must be"),
+        ("needs method='betting', got", "needs --method betting, got"),
+        ("such as stable_baselines3.PPO.", "such as --model-class PPO."),
+        ("columns: episode=..., step=...", "columns: --episode ..., --step ..."),
+        ("`log_prob` and x=3 stay", "`log_prob` and x=3 stay"),
+    ],
+)
+def test_errors_speak_of_options(text: str, expected: str) -> None:
+    assert in_options(text, evaluate_command) == expected
 
 
 def test_a_picture_of_an_unknown_kind_is_refused(folder: Path, tmp_path: Path) -> None:

@@ -14,7 +14,9 @@ class BindLogger(BaseCallback):
 
     A model is made with its environment, so that the wrapper cannot know it in advance. Settings
     files name this callback beside the wrapper. Wrappers of other environments, such as that of an
-    `EvalCallback`, stay unbound: they log nothing.
+    `EvalCallback`, stay unbound: they log nothing. Every run gets a log directory of its own: if
+    the wrapper's `path` exists, ``path_2``, ``path_3`` and so on. With ``verbose=1`` its name is
+    printed.
 
     Examples
     --------
@@ -30,8 +32,13 @@ class BindLogger(BaseCallback):
 
     def _on_training_start(self) -> None:
         logger = find_logger(self.training_env)
-        if logger.model is not self.model:
-            logger.set_model(self.model)
+        if logger.model is self.model:
+            return
+        if logger.model is None:
+            logger.use_new_directory()
+            if self.verbose >= 1 and logger.path is not None:
+                print(f"Logging to {logger.path}")
+        logger.set_model(self.model)
 
     def _on_step(self) -> bool:
         return True

@@ -28,12 +28,15 @@ def record(
     """Write the last evaluation to SB3's logger.
 
     To TensorBoard also figures: the bounds of all evaluations, and the distribution function of the
-    return in the last one.
+    return in the last one. Its curves have one point per timestep: the evaluation after the last
+    update, at the timestep of the one before it, is left out there.
     """
+    repeated = num_timesteps in history.rows["timesteps"][:-1]
     keys = [key for name in history.quantities for key in (name, f"{name}_lower", f"{name}_upper")]
     for key in (*keys, *_BESIDES_QUANTITIES):
         value = history.rows[key][-1]
-        logger.record(f"ove/{key}", int(value) if isinstance(value, bool) else value)
+        shown = int(value) if isinstance(value, bool) else value
+        logger.record(f"ove/{key}", shown, exclude="tensorboard" if repeated else None)
     if _wants_figure(logger):
         limits: dict[str, list[float]] = {}
         for requirement in requirements:
@@ -52,7 +55,7 @@ def record(
 def interval_label(evaluation: Evaluation, delta: float, error_spending: str) -> str:
     """Confidence, label and scope of the intervals."""
     kinds = {result.interval.label for result in evaluation.quantities.values()}
-    scope = "all evaluations" if error_spending == "spend" else "each evaluation"
+    scope = "each evaluation" if error_spending == "each" else "all evaluations"
     return f"{percent(delta)} {' and '.join(sorted(kinds))}, {scope}"
 
 

@@ -24,8 +24,8 @@ from ove_sb3.evaluation.requirements import Requirement, Verdict
 from ove_sb3.evaluation.result import Evaluation
 
 from . import options
-from .models import candidate_of, find_class, named_classes, named_paths
-from .running import NOT_PROVEN, console, escape, print_json, print_table, usage
+from .models import candidate_of, find_class, named_classes, named_paths, normalizers
+from .running import NOT_PROVEN, check_output, console, escape, print_json, print_table, usage
 from .tables import TABLE_SUFFIXES, StepTable, read_table
 
 _COLORS = {"proven": "green", "refuted": "red", "undecided": "yellow"}
@@ -88,6 +88,8 @@ def evaluate(
     error.
     """
     requirements = requirements_of(require)
+    check_output(html, "--html")
+    _check_picture(plot)
     data: Any = log
     policy: Any = candidate
     if log.suffix.lower() in TABLE_SUFFIXES:
@@ -149,8 +151,9 @@ def compare(
         list[str],
         typer.Argument(
             metavar="NAME=CANDIDATE...",
-            help="Saved models, or .npy with log-probabilities. A model file is a pickle: loading "
-            "it executes code in it, without --safe-load.",
+            help="Saved models, a directory of them with their VecNormalize, or .npy with "
+            "log-probabilities. A model file is a pickle: loading it executes code in it, without "
+            "--safe-load.",
             show_default=False,
         ),
     ],
@@ -189,7 +192,9 @@ def compare(
     """
     usage(check_choice, rank_by, "--rank-by", RANKINGS)
     requirements = requirements_of(require)
+    check_output(html, "--html")
     paths = usage(named_paths, candidates)
+    found = {} if vec_normalize is not None else normalizers(paths, candidates)
     comparison = compare_candidates(
         log,
         {name: candidate_of(path) for name, path in paths.items()},
@@ -210,7 +215,7 @@ def compare(
         estimators=_estimators(estimator),
         model_class=usage(named_classes, model_class or []),
         safe_load=safe_load,
-        vec_normalize=vec_normalize,
+        vec_normalize=found or vec_normalize,
         deterministic=deterministic,
         rng=seed,
         n_jobs=n_jobs,
@@ -230,6 +235,8 @@ def compare(
     else:
         out = console()
         print_table(out, comparison.headline, comparison.table)
+        for file in sorted(set(found.values())):
+            out.print(escape(f"observations are normalized by {file}"))
         _print_lines(out, comparison.remarks)
         for name, some in decided.items():
             for verdict in some:
@@ -282,14 +289,26 @@ def _estimators(entries: Sequence[str] | None) -> dict[str, str] | None:
     return {quantity: name for quantity, _, name in pairs}
 
 
-def _save_figure(result: Evaluation, path: Path) -> None:
-    picture = io.BytesIO()
-    figure, kind = result.plot(), path.suffix.lstrip(".") or "png"
-    if kind not in figure.canvas.get_supported_filetypes():
+def _check_picture(path: Path | None) -> None:
+    """Refuse a picture that cannot be written, before the work is done."""
+    if path is None:
+        return
+    from matplotlib.backend_bases import FigureCanvasBase
+
+    if _kind(path) not in FigureCanvasBase.get_supported_filetypes():
         raise InvalidInputError(
             f"`--plot` must name a picture such as report.png, .svg or .pdf, got {path}."
         )
-    figure.savefig(picture, format=kind, dpi=150)
+    check_output(path, "--plot")
+
+
+def _kind(path: Path) -> str:
+    return path.suffix.lstrip(".") or "png"
+
+
+def _save_figure(result: Evaluation, path: Path) -> None:
+    picture = io.BytesIO()
+    result.plot().savefig(picture, format=_kind(path), dpi=150)
     write_bytes(path, picture.getvalue())
 
 

@@ -21,7 +21,7 @@ from ove_sb3.store.writer import has_episodes
 
 from . import options
 from .models import find_class
-from .running import console, escape, print_json
+from .running import check_directory, console, escape, print_json
 
 UNIFORM = "uniform"
 
@@ -65,6 +65,7 @@ def collect(
 
     from ove_sb3.collection.collect import collect as collect_episodes
 
+    check_directory(log, "log")
     if not overwrite and has_episodes(log):
         raise InvalidInputError(
             f"`log` must not hold episodes already, got {log}. Choose another directory, or pass "
@@ -197,7 +198,7 @@ def describe(path: Path) -> dict[str, Any]:
         "incomplete_fraction": known.incomplete_fraction,
         "lost_episodes": known.lost_episodes,
         "seed": known.seed,
-        "environments": known.n_envs,
+        "environments": known.n_envs if known.logging is None else known.logging.n_envs,
         "shards": log.n_shards,
         "versions": dict(known.versions),
     }

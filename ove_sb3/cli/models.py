@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -26,11 +27,12 @@ def find_class(name: str) -> Any:
             ) from error
     for library in _LIBRARIES:
         try:
-            found = getattr(import_module(library), name, None)
+            package = import_module(library)
         except ImportError:
             continue
-        if callable(getattr(found, "load", None)):
-            return found
+        for known, found in vars(package).items():
+            if known.lower() == name.lower() and callable(getattr(found, "load", None)):
+                return found
     raise InvalidInputError(
         "`--model-class` must be a class of stable-baselines3 or sb3-contrib, such as PPO, or "
         f"package.module:Class, got {name!r}."
@@ -67,15 +69,71 @@ def candidate_of(path: str) -> Any:
 
 
 def named_paths(entries: Sequence[str]) -> dict[str, str]:
-    """``NAME=PATH`` entries; the name defaults to that of the file."""
+    """``NAME=PATH`` entries; the name defaults to that of the file.
+
+    A directory stands for the models in it, in the order of the numbers in their names.
+    """
     paths: dict[str, str] = {}
     for entry in entries:
         name, separator, path = entry.partition("=")
         if not separator:
-            name, path = Path(entry).stem, entry
-        if name in paths:
-            raise InvalidInputError(
-                f"candidates must have different names, got {name!r} twice. Pass NAME=PATH."
-            )
-        paths[name] = path
+            name, path = "", entry
+        if Path(path).is_dir():
+            prefix = f"{name}/" if name else ""
+            found = {f"{prefix}{file.stem}": str(file) for file in checkpoints(Path(path))}
+        else:
+            found = {name or Path(path).stem: path}
+        for label, file in found.items():
+            if label in paths:
+                raise InvalidInputError(
+                    f"candidates must have different names, got {label!r} twice. Pass NAME=PATH."
+                )
+            paths[label] = file
     return paths
+
+
+def checkpoints(folder: Path) -> list[Path]:
+    """Saved models in a directory, in the order of the numbers in their names."""
+    files = sorted(folder.glob("*.zip"), key=_by_number)
+    if not files:
+        raise InvalidInputError(
+            f"a directory of candidates must hold models saved as .zip files, got none in {folder}."
+        )
+    return files
+
+
+def _by_number(file: Path) -> list[tuple[bool, int, str]]:
+    parts = re.findall(r"\d+|\D+", file.stem)
+    return [(part.isdecimal(), int(part) if part.isdecimal() else 0, part) for part in parts]
+
+
+def normalizers(paths: Mapping[str, str], entries: Sequence[str]) -> dict[str, Path]:
+    """Statistics of VecNormalize beside the models of the directories among `entries`.
+
+    Found are those that `CheckpointCallback` and `OffPolicyVarianceCallback` save with a model, and
+    ``vecnormalize.pkl`` for all others.
+    """
+    folders = {Path(entry.rpartition("=")[2]).resolve() for entry in entries}
+    found: dict[str, Path] = {}
+    for name, path in paths.items():
+        folder = Path(path).resolve().parent
+        if folder not in folders:
+            continue
+        if (file := _normalizer(Path(path))) is not None:
+            found[name] = file
+        elif others := sorted(folder.rglob("*vecnormalize*.pkl")):
+            raise InvalidInputError(
+                f"`vec_normalize` must be given for {path}: {others[0]} is there, but does not say "
+                "that it belongs to this model."
+            )
+    return found
+
+
+def _normalizer(model: Path) -> Path | None:
+    """The statistics that belong to a model, None if there are none of a known name."""
+    prefix, _, steps = model.stem.removesuffix("_steps").rpartition("_")
+    names = [f"{model.stem}_vecnormalize.pkl", "vecnormalize.pkl"]
+    if steps.isdecimal():
+        names.insert(0, f"{prefix}_vecnormalize_{steps}_steps.pkl")
+    files = (model.with_name(name) for name in names)
+    return next((file for file in files if file.is_file()), None)

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import functools
 import json
+import os
 import sys
 import traceback
 import warnings
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any, TypeVar
 
 import typer
@@ -20,10 +22,12 @@ from rich import markup
 from rich.console import Console
 from rich.table import Table as RichTable
 
+from ove_sb3._escape import visible
 from ove_sb3.core.registry import load_plugins
-from ove_sb3.errors import OveError, OveWarning
-from ove_sb3.report.escape import visible
+from ove_sb3.errors import InvalidInputError, OveError, OveWarning
 from ove_sb3.report.table import Table
+
+from .wording import in_options
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 NOT_PROVEN, FAILED, INTERRUPTED = 1, 3, 130
@@ -39,9 +43,15 @@ def guarded(command: Command) -> Command:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", OveWarning)  # results print their own
                 return command(*args, **kwargs)
-        except (typer.Exit, typer.BadParameter):
+        except typer.Exit:
             raise
-        except (OveError, OSError, ImportError) as error:
+        except typer.BadParameter as error:
+            error.message = in_options(error.message, command)
+            raise
+        except OveError as error:
+            typer.echo(f"error: {visible(in_options(str(error), command))}", err=True)
+            raise typer.Exit(FAILED) from None
+        except (OSError, ImportError) as error:
             typer.echo(f"error: {visible(str(error))}", err=True)
             raise typer.Exit(FAILED) from None
         except Exception:
@@ -62,9 +72,35 @@ def usage(parse: Callable[..., Any], *values: Any) -> Any:
         raise typer.BadParameter(str(error)) from None
 
 
+def check_output(path: Path | None, option: str) -> None:
+    """Refuse a file that cannot be written, before the work is done."""
+    if path is None:
+        return
+    folder = path.parent
+    if path.is_dir() or not folder.is_dir():
+        raise InvalidInputError(
+            f"`{option}` must be a file in an existing directory, got {path}. Create {folder} "
+            "first, or choose another path."
+        )
+    if not os.access(path if path.exists() else folder, os.W_OK):
+        raise InvalidInputError(
+            f"`{option}` must be a file that can be written, got {path}. Choose another path."
+        )
+
+
+def check_directory(path: Path, argument: str) -> None:
+    """Refuse a directory that cannot be created or written, before the work is done."""
+    existing = next(folder for folder in (path, *path.absolute().parents) if folder.exists())
+    if not existing.is_dir() or not os.access(existing, os.W_OK):
+        raise InvalidInputError(
+            f"`{argument}` must be a directory that can be written, got {path}. Choose another one."
+        )
+
+
 def console() -> Console:
-    """Colors on a terminal; plain lines of any length elsewhere."""
-    return Console(width=None if sys.stdout.isatty() else 200, highlight=False)
+    """Colors on a terminal; plain lines elsewhere, of any length unless COLUMNS is set."""
+    known = sys.stdout.isatty() or "COLUMNS" in os.environ
+    return Console(width=None if known else 200, highlight=False)
 
 
 def escape(text: str) -> str:
@@ -73,7 +109,9 @@ def escape(text: str) -> str:
 
 
 def print_table(out: Console, title: str, model: Table) -> None:
-    """Print a result table with rich."""
+    """Print a result table with rich; where it is too wide, a block of lines for every row."""
+    if max(map(len, model.lines())) > out.width:
+        model = stacked(model)
     table = RichTable(title=escape(title), title_justify="left", box=None)
     for k, name in enumerate(model.header):
         style = "bold" if k == model.strong else None
@@ -82,6 +120,19 @@ def print_table(out: Console, title: str, model: Table) -> None:
         faint = model.faint_last and k == len(model.rows) - 1
         table.add_row(*map(escape, row), style="dim" if faint else None)
     out.print(table)
+
+
+def stacked(model: Table) -> Table:
+    """The same cells in two columns: a line for every row, then one for each of its cells."""
+    rows: list[tuple[str, str]] = []
+    for row in model.rows:
+        rows.append((row[0], ""))
+        rows += [
+            (f"  {name}", cell)
+            for name, cell in zip(model.header[1:], row[1:], strict=True)
+            if cell
+        ]
+    return Table.of([model.header[0], ""], rows)
 
 
 def print_json(values: Mapping[str, Any]) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from ove_sb3._files import new_directory
 from ove_sb3._validation import FloatArray, IntArray, check_integer
 from ove_sb3.core.stopping import LoggingRecord, begin_key
 from ove_sb3.data.log_ids import new_log_id
@@ -88,6 +89,11 @@ class Recorder:
                 flush_every=self._flush_every,
                 durability=self._durability,
             )
+
+    def use_new_directory(self) -> None:
+        """Write to a new directory, if to any; its name may get a number."""
+        if self._writer is None and self.path is not None:
+            self.path = new_directory(self.path)
 
     @property
     def full(self) -> bool:

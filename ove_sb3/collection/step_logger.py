@@ -84,9 +84,8 @@ class StepLogger:
         # In `learn`: the number of steps it was called with.
         total = getattr(source.model, "_total_timesteps", 0)
         self.recorder.expect(int(total) - int(getattr(source.model, "num_timesteps", 0)))
-        self.recorder.mark(
-            behavior=type(source.model).__name__, components=components_of(source.policy)
-        )
+        components = () if self._adaptive else components_of(source.policy)
+        self.recorder.mark(behavior=type(source.model).__name__, components=components)
         if not self._adaptive:
             self.recorder.mark(adaptive=False, fingerprint=fingerprint)
 
@@ -172,7 +171,8 @@ class StepLogger:
                 "began. Use VecLogActionProbability around all of them."
             )
         self._marked = True
-        self.recorder.mark(adaptive=True, fingerprint=None)
+        # The policies of a mixture are no longer those that were recorded.
+        self.recorder.mark(adaptive=True, fingerprint=None, components=())
 
     def _mark_trained(self, source: ActionSource) -> None:
         """Let the model remember that it may have learned from this log."""

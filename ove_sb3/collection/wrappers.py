@@ -47,6 +47,15 @@ class _LogAccess:
             )
         return self._logger.recorder.trajectories()
 
+    @property
+    def path(self) -> str | PathLike[str] | None:
+        """Directory that is written to; None for a log in memory."""
+        return self._logger.recorder.path
+
+    def use_new_directory(self) -> None:
+        """Write to a directory that does not exist yet: `path`, or ``path_2``, ``path_3``, ..."""
+        self._logger.recorder.use_new_directory()
+
     def has_logged(self, data: Trajectories | str | PathLike[str]) -> bool:
         """Whether `data` is this log, or the directory it is written to."""
         return self._logger.recorder.holds(data)

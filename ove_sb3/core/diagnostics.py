@@ -116,8 +116,14 @@ class Diagnostics:
         }
 
 
-def diagnose(stats: TrajectoryStatistics, *intervals: Interval) -> Diagnostics:
-    """Examine the importance weights, and the intervals computed from them if given."""
+def diagnose(
+    stats: TrajectoryStatistics, *intervals: Interval, max_weight: float | None = None
+) -> Diagnostics:
+    """Examine the importance weights, and the intervals computed from them if given.
+
+    `max_weight` is a known bound on the weights: where it has nearly been reached, no larger ones
+    remain to be seen.
+    """
     w = check_statistics(stats).weights
     n = w.size
     largest, ess, mean, error, unsupported = _weight_summary(w)
@@ -125,7 +131,10 @@ def diagnose(stats: TrajectoryStatistics, *intervals: Interval) -> Diagnostics:
     cumulated = np.cumsum(np.sort(scaled)[::-1])
     n_for_95 = int(np.searchsorted(cumulated, 0.95 * cumulated[-1]) + 1) if largest > 0.0 else 0
     tail = pareto_k(w)
-    warnings = _warnings(stats, ess, n_for_95, mean, error, unsupported, tail, intervals)
+    capped = max_weight is not None and 2.0 * largest >= max_weight
+    warnings = _warnings(
+        stats, ess, n_for_95, mean, error, unsupported, -math.inf if capped else tail, intervals
+    )
     return Diagnostics(
         n_trajectories=n,
         n_steps=stats.n_steps,
@@ -239,9 +248,10 @@ def _warnings(
     if ess < _FEW_EFFECTIVE and ess > 0.5 * n:
         warnings.append(f"{n} trajectories are few: collect more.")
     elif n_for_95 < 0.05 * n or ess < _FEW_EFFECTIVE:
+        remedy = "" if tail == -math.inf else ", with a behavior closer to the candidate"
         warnings.append(
             f"95% of the weight is on {n_for_95} of {n} trajectories (effective sample size "
-            f"{ess:.3g}): collect more, with a behavior closer to the candidate."
+            f"{ess:.3g}): collect more{remedy}."
         )
     if tail > _HEAVY_TAIL:
         warnings.append(

@@ -248,8 +248,8 @@ def compute_interval(
     adaptive = assumptions.evidence.adaptive
     if adaptive and not method.handles_adaptive:
         raise InvalidInputError(
-            f"`adaptive`=True needs method='betting', got {method.name!r}: the other methods "
-            "assume independent trajectories."
+            f"`method` must be 'betting' for the log of a policy that learned, got "
+            f"{method.name!r}: the other methods assume independent trajectories."
         )
     limits = assumptions.limits(stats)
     assigned = is_assigned(stats)

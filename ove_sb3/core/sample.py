@@ -19,6 +19,7 @@ from .stopping import Logging
 from .under_way import UnderWay
 
 _PILOT = 50  # trajectories, if nothing is known about their number
+_LEFT_OF_EXACT, _LEFT = (0.05, 0.25), (0.3, 0.5)  # bets are sized for: see `OpenEnd`
 _PILOT_FRACTION, _LARGEST_SHARE = 0.02, 1 / 8  # of the planned number
 
 
@@ -115,12 +116,19 @@ class Sample:
 
     @classmethod
     def so_far(
-        cls, stats: TrajectoryStatistics, limits: Limits, under_way: UnderWay, target_n: int
+        cls,
+        stats: TrajectoryStatistics,
+        limits: Limits,
+        under_way: UnderWay,
+        target_n: int,
+        *,
+        exact: bool,
     ) -> Sample:
         """Sample of the trajectories that have ended so far, and of those under way.
 
         In the order in which they ended; those that followed one another in the order of beginning.
-        The schedule is planned for `target_n`: only its end depends on how many there are.
+        The schedule is planned for `target_n`: only its end depends on how many there are. Unless
+        the target is `exact`, bets do well at numbers around it, too.
         """
         n = len(stats)
         overlaps = latest = None
@@ -143,7 +151,9 @@ class Sample:
             )
             overlaps = np.arange(order.size) - least
         pilot = math.ceil(max(_PILOT_FRACTION * target_n, min(_PILOT, _LARGEST_SHARE * target_n)))
-        open_end = OpenEnd(order == n, pilot, float(target_n), under_way.n_expected, latest)
+        left = _LEFT_OF_EXACT if exact else _LEFT
+        planned, n_open = float(target_n), under_way.n_expected
+        open_end = OpenEnd(order == n, pilot, planned, n_open, latest, *left)
         return cls(_with_zeros(stats), limits, order, overlaps, open_end)
 
 

@@ -24,10 +24,7 @@ def to_pandas(fields: Mapping[str, Any]) -> pd.DataFrame:
     columns, _ = to_columns(fields)
     del columns["done"]
     columns.pop("episode/begins", None)
-    last = np.zeros(int(lengths.sum()), dtype=np.bool_)
-    last[np.cumsum(lengths) - 1] = True
-    for name in ("terminated", "truncated"):
-        columns[name] = last & np.repeat(fields[name], lengths)
+    columns |= _ends(fields)
     for name in EPISODE_COUNTS:
         if (counts := fields[name]) is not None:
             columns[name] = np.repeat(counts, lengths)
@@ -41,6 +38,7 @@ def to_table(fields: Mapping[str, Any]) -> pd.DataFrame:
         "p_old": np.exp(fields["log_probs"]),
         "reward": fields["rewards"],
         "action": fields["actions"],
+        **_ends(fields),
     }
     if isinstance(observed, dict):
         columns |= {f"observation_{key}": array for key, array in observed.items()}
@@ -52,6 +50,14 @@ def to_table(fields: Mapping[str, Any]) -> pd.DataFrame:
         )
     frame = _step_frame(columns | dict(kept), fields["lengths"])
     return frame.rename_axis(["episode_id", "step"]).reset_index()
+
+
+def _ends(fields: Mapping[str, Any]) -> dict[str, NDArray[Any]]:
+    """How episodes ended, marked in their last rows."""
+    lengths = fields["lengths"]
+    last = np.zeros(int(lengths.sum()), dtype=np.bool_)
+    last[np.cumsum(lengths) - 1] = True
+    return {name: last & np.repeat(fields[name], lengths) for name in ("terminated", "truncated")}
 
 
 def _step_frame(columns: Mapping[str, NDArray[Any]], lengths: IntArray) -> pd.DataFrame:

@@ -10,17 +10,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ove_sb3.errors import InvalidInputError
+from ove_sb3.errors import PLACE, InvalidInputError
 
 from .arrays import EPISODE_COUNTS
+from .infos import LOG_PROB, MASK, InfoNames, find, missing_info
 from .metadata import Metadata, describe_space, make_space
 from .trajectories import Trajectories
 
 if TYPE_CHECKING:
     from minari import MinariDataset
 
-LOG_PROB = "log_prob"
-MASK = "action_mask"
 COLUMN = "column."  # before the name of a kept column
 METADATA = "ove_sb3"
 """Key of the metadata of the dataset, and of a per-step info that marks that there are some.
@@ -104,20 +103,38 @@ def to_minari(data: Trajectories, dataset_id: str, **details: Any) -> MinariData
     return dataset
 
 
-def from_minari(dataset: MinariDataset | str) -> Trajectories:
+def from_minari(
+    dataset: MinariDataset | str,
+    *,
+    infos: Mapping[str, str] | None = None,
+    reset_info: bool | None = None,
+) -> Trajectories:
     """Trajectories from a Minari dataset with the behavior's log-probabilities.
 
     Parameters
     ----------
     dataset : MinariDataset or str
-        A dataset, or the id of a local one, written by `to_minari` or with a per-step info
-        ``"log_prob"``.
+        A dataset, or the id of a local one, written by `to_minari` or with the behavior's
+        log-probabilities among its infos.
+    infos : dict of str to str, optional
+        For a dataset of other origin, where the infos have what: ``"log_prob"``, or
+        ``"propensity"`` for a probability, ``"action_mask"``, and any other name for a column to
+        keep. By default ``{"log_prob": "log_prob"}``. A slash leads into a dict within the infos.
+    reset_info : bool, optional
+        Minari stores one info more than there are steps. True: the first one is that of the reset,
+        as Minari's DataCollector stores it, and the info of a step is the one returned with it.
+        False: the last one is padding. Required for a dataset of other origin with such infos.
     """
     minari = _import_minari()
     if isinstance(dataset, str):
         dataset = minari.load_dataset(dataset)
-    parts = []
     stored = dataset.storage.metadata.get(METADATA)
+    if stored is not None and not (infos is None and reset_info is None):
+        raise InvalidInputError(
+            "`infos` and `reset_info` must be left out for a dataset that to_minari wrote, got "
+            f"{infos!r} and {reset_info!r}: its infos are known."
+        )
+    names = InfoNames.of(infos)
     metadata = _foreign(dataset) if stored is None else Metadata.from_stored(json.loads(stored))
     if metadata.adaptive and (np.diff(dataset.episode_indices) < 0).any():
         raise InvalidInputError(
@@ -125,47 +142,80 @@ def from_minari(dataset: MinariDataset | str) -> Trajectories:
             "learned, got a dataset that was shuffled. Use Trajectories.split instead of "
             "minari.split_dataset."
         )
-    for episode in dataset.iterate_episodes():
-        infos = episode.infos or {}
-        n = len(episode.rewards)
-        if LOG_PROB not in infos:
-            raise InvalidInputError(
-                f'`dataset` must have a per-step info "{LOG_PROB}" with the log-probability of '
-                f"every action under the behavior, got only {sorted(infos)} in episode "
-                f"{episode.id}. Without it nothing can be estimated off-policy."
-            )
-        if stored is None and METADATA in infos:
+    parts = []
+    for k, episode in enumerate(dataset.iterate_episodes()):
+        found = episode.infos or {}
+        if stored is None and METADATA in found:
             raise InvalidInputError(
                 "`dataset` must have the metadata that to_minari wrote, got none: Minari drops "
                 "them when it combines datasets, and with them what the guarantee depends on. Use "
                 "from_minari on every dataset, and join the logs by Trajectories.concat."
             )
+        n = len(episode.rewards)
+        if stored is None:
+            fields = _read_foreign(found, names, n, reset_info, k)
+        else:
+            fields = _read_own(found, n)
         observations, final = _split_last(episode.observations, n)
-        masks = infos.get(MASK)
-        counts = {name: np.asarray(infos[name])[:1] for name in EPISODE_COUNTS if name in infos}
         parts.append(
             Trajectories.from_arrays(
                 observations=observations,
                 actions=episode.actions,
-                log_probs=np.asarray(infos[LOG_PROB], dtype=np.float64)[:n],
                 rewards=np.asarray(episode.rewards, dtype=np.float64),
                 lengths=[n],
                 terminated=[bool(episode.terminations[-1])],
                 truncated=[bool(episode.truncations[-1])],
-                action_masks=None if masks is None else np.asarray(masks, dtype=np.bool_)[:n],
                 final_observations=final,
-                columns={
-                    name[len(COLUMN) :].replace(_SLASH, "/"): np.asarray(values)[:n]
-                    for name, values in infos.items()
-                    if name.startswith(COLUMN)
-                },
                 metadata=metadata,
-                **counts,
+                **fields,
             )
         )
     if not parts:
         raise InvalidInputError("`dataset` must hold at least one episode, got 0.")
     return Trajectories.concat(parts)
+
+
+def _read_own(infos: Mapping[str, Any], n: int) -> dict[str, Any]:
+    """Fields that `to_minari` stored as infos."""
+    masks = infos.get(MASK)
+    return {
+        "log_probs": np.asarray(infos[LOG_PROB], dtype=np.float64)[:n],
+        "action_masks": None if masks is None else np.asarray(masks, dtype=np.bool_)[:n],
+        "columns": {
+            name[len(COLUMN) :].replace(_SLASH, "/"): np.asarray(values)[:n]
+            for name, values in infos.items()
+            if name.startswith(COLUMN)
+        },
+        **{name: np.asarray(infos[name])[:1] for name in EPISODE_COUNTS if name in infos},
+    }
+
+
+def _read_foreign(
+    infos: Mapping[str, Any], names: InfoNames, n: int, reset_info: bool | None, episode: int
+) -> dict[str, Any]:
+    """Fields from the infos of another writer."""
+    arrays = {}
+    for name in names.wanted:
+        if (values := find(infos, name)) is None:
+            raise missing_info(name, infos, episode=episode)
+        rows = np.asarray(values)
+        if len(rows) == n + 1:
+            if reset_info is None:
+                raise InvalidInputError(
+                    f"`reset_info` must be given, because info {name!r} has {n + 1} entries for "
+                    f"{n} actions at {PLACE}. Pass True if the first one is that of the reset, as "
+                    "Minari's DataCollector stores it, or False if the last one is padding.",
+                    episode=episode,
+                )
+            rows = rows[1:] if reset_info else rows[:n]
+        if len(rows) != n:
+            raise InvalidInputError(
+                f"info {name!r} must have an entry for each of {n} actions, got {len(rows)} at "
+                f"{PLACE}.",
+                episode=episode,
+            )
+        arrays[name] = rows
+    return names.fields(arrays, episode)
 
 
 def _foreign(dataset: MinariDataset) -> Metadata:

@@ -30,13 +30,16 @@ def read_steps(
     observations: Sequence[str],
     density: bool,
     keep: Sequence[str],
+    terminated: str | None,
+    truncated: str | None,
 ) -> dict[str, Any]:
     """Arguments of `Trajectories.from_arrays`, from a table with one row per step."""
     actions = [action] if isinstance(action, str) else list(_names(action or (), "action"))
     kept = list(_names(keep, "keep"))
     observed = list(_names(observations, "observations"))
     wanted = [episode, *([] if step is None else [step]), propensity, reward]
-    source = _Source.of(table, [*wanted, *actions, *observed, *kept])
+    ends = [name for name in (terminated, truncated) if name is not None]
+    source = _Source.of(table, [*wanted, *actions, *observed, *kept], optional=ends)
     number, name_of = source.episodes(episode)
     if step is None:
         order, lengths = _adjacent(source, number, episode, name_of)
@@ -64,6 +67,8 @@ def read_steps(
         "log_probs": np.log(propensities if order is None else propensities[order]),
         "rewards": rows(reward).astype(np.float64),
         "lengths": lengths,
+        "terminated": source.ends(terminated, order, lengths),
+        "truncated": source.ends(truncated, order, lengths),
         "columns": {name: rows(name) for name in kept},
     }
 
@@ -75,10 +80,13 @@ class _Source:
         self.columns, self.path = columns, path
 
     @classmethod
-    def of(cls, table: Any, names: Sequence[str]) -> _Source:
-        """The columns `names` of a file, a data frame or an Arrow table."""
+    def of(cls, table: Any, names: Sequence[str], optional: Sequence[str] = ()) -> _Source:
+        """The columns `names` of a file, a data frame or an Arrow table.
+
+        Those of `optional` are there too, if the table has them.
+        """
         path = Path(table) if isinstance(table, (str, PathLike)) else None
-        columns = _to_arrow(table) if path is None else _read(path, names)
+        columns = _to_arrow(table) if path is None else _read(path, names, optional)
         missing = [name for name in names if name not in columns.column_names]
         if missing:
             raise InvalidInputError(
@@ -89,7 +97,8 @@ class _Source:
             )
         if not columns.num_rows:
             raise InvalidInputError("`table` must have at least one row, got 0.", path=path)
-        source = cls(columns.select(list(dict.fromkeys(names))), path)
+        there = [name for name in optional if name in columns.column_names]
+        source = cls(columns.select(list(dict.fromkeys([*names, *there]))), path)
         for name in source.columns.column_names:
             source._check_complete(name)
         return source
@@ -148,6 +157,27 @@ class _Source:
             rule = "must hold probabilities in (0, 1] (pass density=True for densities)"
             self._refuse(name, values, (values <= 0.0) | (values > 1.0), rule)
         return values
+
+    def ends(
+        self, name: str | None, order: IntArray | None, lengths: IntArray
+    ) -> NDArray[np.bool_] | None:
+        """Whether the last row of every episode is marked in a column; None without the column."""
+        if name is None or name not in self.columns.column_names:
+            return None
+        values = self.numbers(name)
+        self._refuse(name, values, (values != 0) & (values != 1), "must be true or false")
+        marked = values.astype(np.bool_)
+        rows = np.arange(len(self)) if order is None else order
+        last = np.cumsum(lengths) - 1
+        early = marked[rows]
+        early[last] = False
+        if early.any():
+            raise self.error(
+                f"column {name!r} must be true only in the last row of an episode, got true at "
+                f"{PLACE}, after which the episode goes on. Give every episode a name of its own.",
+                int(rows[np.flatnonzero(early)[0]]),
+            )
+        return np.asarray(marked[rows[last]])
 
     def episodes(self, name: str) -> tuple[IntArray, NDArray[Any]]:
         """Number of every row's episode, in the order of the episodes' names, and the names."""
@@ -236,7 +266,7 @@ def _adjacent(
     return np.arange(number.size) + np.repeat(shift, sizes), sizes
 
 
-def _read(path: Path, names: Sequence[str]) -> pa.Table:
+def _read(path: Path, names: Sequence[str], optional: Sequence[str]) -> pa.Table:
     """Read a table from a file, as few columns as possible."""
     import pyarrow as pa
     import pyarrow.csv
@@ -254,9 +284,9 @@ def _read(path: Path, names: Sequence[str]) -> pa.Table:
         if path.suffix.lower() == ".feather":
             return pyarrow.feather.read_table(path)
         file = pyarrow.parquet.ParquetFile(path)
-        there = [name for name in dict.fromkeys(names) if name in file.schema_arrow.names]
-        complete = len(there) == len(set(names))
-        return file.read(columns=there if complete else None)
+        there = set(file.schema_arrow.names)
+        wanted = [name for name in dict.fromkeys([*names, *optional]) if name in there]
+        return file.read(columns=wanted if there.issuperset(names) else None)
     except FileNotFoundError as error:
         raise InvalidInputError(f"`table` must be a file, but {path} is not there.") from error
     except (pa.ArrowException, OSError) as error:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ove_sb3._escape import html_facts
 from ove_sb3._validation import (
     FloatArray,
     IntArray,
@@ -243,6 +244,8 @@ class Trajectories:
         observations: Sequence[str] = (),
         density: bool = False,
         keep: Sequence[str] = (),
+        terminated: str | None = "terminated",
+        truncated: str | None = "truncated",
         metadata: Metadata | Mapping[str, Any] | None = None,
     ) -> Trajectories:
         """Trajectories from a table with one row per step.
@@ -268,13 +271,16 @@ class Trajectories:
             The propensity is the probability density of a continuous action and may exceed 1.
         keep : sequence of str
             Numeric columns to keep as they are, see `columns`.
+        terminated, truncated : str or None
+            Columns that are true in the last row of an episode that ended by itself, or was cut
+            off. They need not be there: without both, all episodes count as complete.
         metadata : Metadata or dict, optional
             By default those that `to_table` left in the ``attrs`` of a DataFrame.
 
         Returns
         -------
         Trajectories
-            Episodes in the order of their names. All count as complete.
+            Episodes in the order of their names.
 
         Examples
         --------
@@ -306,6 +312,8 @@ class Trajectories:
             observations=observations,
             density=density,
             keep=keep,
+            terminated=terminated,
+            truncated=truncated,
         )
         stored = getattr(table, "attrs", {}).get("metadata")
         if metadata is None and stored is not None:
@@ -507,8 +515,9 @@ class Trajectories:
     def to_table(self) -> pd.DataFrame:
         """One row per step, in the columns that `from_table` takes by default.
 
-        ``episode_id``, ``step``, ``p_old``, ``reward``, ``action`` and ``observation`` (with a
-        number for every component), and the kept columns under their names. The metadata are in
+        ``episode_id``, ``step``, ``p_old``, ``reward``, ``action``, ``terminated`` and
+        ``truncated`` at the last step of an episode, ``observation`` (with a number for every
+        component), and the kept columns under their names. The metadata are in
         ``frame.attrs["metadata"]``, where `from_table` finds them. Formats without such
         attributes, like CSV, lose them: pass them to `from_table` then.
         """
@@ -525,6 +534,13 @@ class Trajectories:
     def _fields(self) -> dict[str, Any]:
         """All arrays by name."""
         return {name: getattr(self, name) for name in ARRAYS}
+
+    def _repr_html_(self) -> str:
+        """Size and origin for a notebook."""
+        size: dict[str, object] = {"episodes": len(self), "steps": self.n_steps}
+        if len(self):
+            size["mean return"] = f"{self.returns().mean():.6g}"
+        return html_facts("Trajectories", size | self.metadata.facts)
 
     def __repr__(self) -> str:
         env = f" of {self.metadata.env_id}" if self.metadata.env_id else ""

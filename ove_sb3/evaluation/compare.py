@@ -16,6 +16,7 @@ from ove_sb3.core.quantities import MOMENTS, Quantity, as_quantities
 from ove_sb3.data.log import Log, as_log
 from ove_sb3.data.trajectories import Trajectories
 from ove_sb3.errors import InvalidInputError
+from ove_sb3.report.html import summary
 from ove_sb3.report.numbers import bounds, count, label, number, percent
 from ove_sb3.report.table import Table
 
@@ -29,7 +30,7 @@ from .result import Evaluation
 RANKINGS = {"variance": "a smaller variance", "mean": "a larger mean"}
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Comparison:
     """Evaluations of several candidates, in order of their bounds.
 
@@ -174,6 +175,14 @@ class Comparison:
     def __str__(self) -> str:
         return "\n".join([self.headline, "", *self.table.lines(), "", *self.remarks])
 
+    def __repr__(self) -> str:
+        best = "no best candidate" if self.best is None else f"best: {self.best}"
+        return f"<Comparison of {', '.join(self.evaluations)}; {best}>"
+
+    def _repr_html_(self) -> str:
+        """Headline, table and remarks for a notebook."""
+        return summary(self.headline, self.table, self.remarks)
+
     def to_dict(self) -> dict[str, Any]:
         """Return plain Python values, ready for JSON."""
         return {
@@ -240,8 +249,10 @@ def compare(
         the given order.
     model_class : type or mapping of str to type, optional
         The class that saved the models, or one for each name, and for ``"behavior"``.
+    vec_normalize : VecNormalize, path or mapping of str to such, optional
+        Statistics for all models, or for some names.
     gamma, reward_range, return_range, horizon, max_ratio, max_weight, behavior, reward, \
-method, approximate, estimators, safe_load, vec_normalize, deterministic, rng, n_jobs, scheduler, \
+method, approximate, estimators, safe_load, deterministic, rng, n_jobs, scheduler, \
 progress
         See `evaluate`; the same for all candidates.
 
@@ -297,7 +308,7 @@ progress
             metadata=log.metadata,
             n_steps=log.n_steps,
             model_class=_class_of(model_class, name, candidate),
-            vec_normalize=None if is_array(candidate) else vec_normalize,
+            vec_normalize=None if is_array(candidate) else _normalizer_of(vec_normalize, name),
             deterministic=False if is_array(candidate) else deterministic,
             name=f"candidates[{name!r}]",
             label=str(name),
@@ -318,6 +329,10 @@ progress
     ranked = _ranking(evaluations, rank_by)
     order = [*ranked, *(name for name in evaluations if name not in ranked)]
     return Comparison({name: evaluations[name] for name in order}, plan.budget.delta, rank_by)
+
+
+def _normalizer_of(vec_normalize: Any, name: str) -> Any:
+    return vec_normalize.get(name) if isinstance(vec_normalize, Mapping) else vec_normalize
 
 
 def _ranking(evaluations: Mapping[str, Evaluation], rank_by: str) -> list[str]:
@@ -347,6 +362,11 @@ def _check_options(
             f"{sorted(map(str, unknown))}."
         )
     models = [name for name, each in candidates.items() if not is_array(each)]
+    if isinstance(vec_normalize, Mapping) and (unknown := set(vec_normalize) - set(models)):
+        raise InvalidInputError(
+            "`vec_normalize` must have entries only for candidates that are models, got "
+            f"{sorted(map(str, unknown))}."
+        )
     given = {
         "model_class": (model_class, paths, "paths"),
         "vec_normalize": (vec_normalize, models, "models"),

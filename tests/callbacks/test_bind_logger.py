@@ -47,6 +47,23 @@ def test_it_binds_the_training_environment_only(tmp_path: Path) -> None:
         unbound.trajectories()
 
 
+def test_every_run_has_a_directory_of_its_own(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lengths = []
+    for _ in range(3):
+        venv = ove.VecLogActionProbability(make(), path=tmp_path / "run")
+        model = ppo(venv)
+        model.learn(256, callback=ove.BindLogger(verbose=1))
+        model.learn(128, callback=ove.BindLogger(), reset_num_timesteps=False)
+        lengths.append(len(venv.trajectories()))
+        venv.close()
+    names = ["run", "run_2", "run_3"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == names
+    assert [len(ove.open_log(tmp_path / name)) for name in names] == lengths
+    assert f"Logging to {tmp_path / 'run_2'}" in capsys.readouterr().out
+
+
 def test_below_a_normalizer_the_original_observations_are_logged() -> None:
     logger = ove.VecLogActionProbability(make())
     model = ppo(VecNormalize(logger))

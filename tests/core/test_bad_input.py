@@ -116,7 +116,7 @@ def stats() -> ove.TrajectoryStatistics:
         ({"method": ove.Bootstrap(estimator="best")}, r"`estimator` must be one of .*, got 'best'"),
         (
             {"reward_range": (-1, 1), "method": ove.Concentration("hoeffding")},
-            r"`inequality`='hoeffding' needs a bound on the importance weights",
+            r"`inequality` 'hoeffding' needs a bound on the importance weights",
         ),
         ({"reward_range": (-1, 1), "return_range": (50, 60)}, r"`return_range` must contain"),
     ],

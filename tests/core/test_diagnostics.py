@@ -90,3 +90,16 @@ def test_it_converts_to_plain_values() -> None:
     assert plain["effective_sample_size"] == diagnostics.effective_sample_size
     assert isinstance(plain["warnings"], list)
     assert ove.diagnose(statistics(np.ones(4))).to_dict()["pareto_k"] is None
+
+
+def test_a_known_bound_on_the_weights_leaves_no_tail() -> None:
+    rng = np.random.default_rng(0)
+    weights = np.where(rng.random(500) < 0.1, 10.0 - rng.random(500), 1e-3 * rng.random(500))
+    stats = statistics(weights)
+    without, known = ove.diagnose(stats), ove.diagnose(stats, max_weight=10.0)
+    assert "heavy tail" in str(without.warnings)
+    assert "closer to the candidate" in str(without.warnings)
+    assert "heavy tail" not in str(known.warnings)
+    assert "closer to the candidate" not in str(known.warnings)
+    assert known.pareto_k == without.pareto_k
+    assert "heavy tail" in str(ove.diagnose(stats, max_weight=1e6).warnings)

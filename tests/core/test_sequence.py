@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import heapq
 from typing import Any
 
 import matplotlib.figure
@@ -67,38 +68,53 @@ def test_no_bound_misses_at_any_time(quantity: str, target_n: int | None) -> Non
     check_coverage(25, 400, quantity, target_n=target_n)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("quantity", TRUTH)
-@pytest.mark.parametrize("target_n", [None, 1_000])
-def test_no_bound_misses_at_any_time_in_many_runs(quantity: str, target_n: int | None) -> None:
-    check_coverage(2_000, 10_000, quantity, target_n=target_n)
+def overlaps_of(returns: FloatArray, n_envs: int, rng: np.random.Generator) -> tuple[Any, Any]:
+    """Order in which the first episodes end, and how many ended during each of them.
 
-
-def concurrent(n: int, n_envs: int, rng: np.random.Generator) -> tuple[FloatArray, NDArray[Any]]:
-    """Returns of episodes in the order in which they end, and how many ended during each.
-
-    Long episodes return 1, short ones 0: at any time the short ones are in the majority.
+    Episodes begin in the given order. Those with a large return take 100 times as long as others,
+    so that at any time those that have ended are the ones with small returns.
     """
-    begun_at = np.zeros(n_envs)
-    ended_before = np.zeros(n_envs, int)
-    value = (rng.random(n_envs) < 0.5).astype(float)
-    ends = begun_at + np.where(value > 0, 100.0, 1.0) + rng.random(n_envs) * 0.01
-    returns, overlaps = np.empty(n), np.empty(n, int)
-    for k in range(n):
-        env = int(ends.argmin())
-        returns[k], overlaps[k] = value[env], k - ended_before[env]
-        ended_before[env] = k + 1
-        value[env] = float(rng.random() < 0.5)
-        ends[env] += (100.0 if value[env] else 1.0) + rng.random() * 0.01
-    return returns, overlaps
+    lengths = np.where(returns > 0.5, 100.0, 1.0) + rng.random(returns.size) * 0.01
+    ends = [(lengths[k], k) for k in range(n_envs)]
+    heapq.heapify(ends)
+    ended_before = np.zeros(returns.size, int)
+    n = returns.size - n_envs
+    order, overlaps = np.empty(n, int), np.empty(n, int)
+    for i in range(n):
+        now, k = ends[0]
+        order[i], overlaps[i] = k, i - ended_before[k]
+        ended_before[n_envs + i] = i + 1
+        heapq.heapreplace(ends, (now + lengths[n_envs + i], n_envs + i))
+    return order, overlaps
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("n_envs", [1, 8, 64, 256])
+@pytest.mark.parametrize("quantity", ["mean", "variance"])
+def test_no_bound_misses_at_any_time_in_many_runs(quantity: str, n_envs: int) -> None:
+    n_runs, n = 250, 10_000  # 2,000 runs in all
+    counts = np.zeros(2, int)
+    for run in range(n_runs):
+        rng = np.random.default_rng([run, n_envs])
+        weights, returns = bandit(n + n_envs, rng)
+        order, overlaps = overlaps_of(returns, n_envs, rng)
+        options = {"overlaps": overlaps, "n_envs": n_envs} if n_envs > 1 else {}
+        target_n = None if run % 2 else 1_000
+        result = sequence(weights[order], returns[order], quantity, target_n=target_n, **options)
+        counts += misses(result, TRUTH[quantity])
+    print(f"{quantity}, {n_envs} environments: {counts.tolist()} of {n_runs} runs miss")
+    for count in counts:
+        assert binomtest(int(count), n_runs, DELTA / 2, alternative="greater").pvalue > 1e-4
 
 
 def run_concurrent(n_runs: int, n_envs: int, *, known: bool) -> int:
     count = 0
     for run in range(n_runs):
-        returns, overlaps = concurrent(250, n_envs, np.random.default_rng(run))
-        options = {"overlaps": overlaps} if known else {}
-        result = sequence(np.ones(250), returns, "mean", **options)
+        rng = np.random.default_rng(run)
+        returns = rng.integers(0, 2, 250 + n_envs).astype(float)
+        order, overlaps = overlaps_of(returns, n_envs, rng)
+        options = {"overlaps": overlaps, "n_envs": n_envs} if known else {}
+        result = sequence(np.ones(250), returns[order], "mean", **options)
         count += misses(result, 0.5)[1]
     return count
 
@@ -115,14 +131,14 @@ def test_episodes_under_way_count(n_envs: int) -> None:
 def test_who_is_under_way() -> None:
     # Episodes in the order of their ends; the third began first and ran through the others.
     stats = statistics(np.ones(4), np.zeros(4), np.array([0, 0, 2, 1]))
-    assert [under_way(stats, n).least.tolist() for n in (0, 1, 2, 4)] == [
-        [0, 0],
-        [0, 1],
-        [0, 2],
-        [],
-    ]
-    assert under_way(stats, 1).n_expected == 2
-    assert not under_way(stats, 1).sequential
+    began = [sorted(under_way(stats, n, 2).least) for n in (0, 1, 2)]
+    assert began == [[0, 0], [0, 1], [0, 2]]
+    # Two more are under way at the end, and nothing is known about them.
+    last = under_way(stats, 4, 2)
+    assert (last.least.tolist(), last.most.tolist()) == ([0, 0], [4, 4])
+    assert not last.sequential
+    with pytest.raises(ove.InvalidInputError, match="`n_envs` must be the number of environments"):
+        under_way(stats, 1, 1)
     alone = under_way(statistics(np.ones(4), np.zeros(4)), 2)
     assert alone.sequential
     assert len(alone) == 0
@@ -160,3 +176,5 @@ def test_the_figure() -> None:
     assert result.plot().get_ylabel() == "mean of the return"
     with pytest.raises(ove.InvalidInputError, match="`target_n` must be an integer"):
         sequence(weights, returns, "mean", target_n=0)
+    with pytest.raises(ove.InvalidInputError, match="`n_envs` must be 1 for `stats` without"):
+        sequence(weights, returns, "mean", n_envs=2)

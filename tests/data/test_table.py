@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -191,6 +192,42 @@ def test_the_round_trip_through_a_table_and_a_directory(tmp_path: Path) -> None:
         ove.Trajectories.concat([plain, read(make_table(), keep=[])])
 
 
+def test_episodes_that_were_cut_off_do_not_come_back_as_complete(tmp_path: Path) -> None:
+    table = make_table(40)
+    data = read(table, action="a")
+    cut = np.arange(40) % 3 == 0
+    data = replace(data, truncated=cut, terminated=~cut)
+    frame = data.to_table()
+    frame.to_csv(tmp_path / "steps.csv", index=False)
+    frame.to_parquet(tmp_path / "steps.parquet")
+    shuffled = frame.sample(frac=1.0, random_state=0)
+    for source in (frame, shuffled, tmp_path / "steps.csv", tmp_path / "steps.parquet"):
+        back = ove.Trajectories.from_table(source, action="action", keep=["q"])
+        np.testing.assert_array_equal(back.truncated, cut)
+        np.testing.assert_array_equal(back.terminated, ~cut)
+        with pytest.raises(ove.InvalidInputError, match="was cut off after"):
+            ove.evaluate(back, back.log_probs, gamma=1.0, horizon=9, reward_range=(0, 1))
+    # One of the two columns is enough, under any name; without both, all are complete.
+    one = frame.drop(columns="terminated").rename(columns={"truncated": "cut"})
+    back = ove.Trajectories.from_table(one, truncated="cut")
+    np.testing.assert_array_equal(back.terminated, ~cut)
+    assert ove.Trajectories.from_table(one).terminated.all()
+    assert ove.Trajectories.from_table(frame, terminated=None, truncated=None).terminated.all()
+    early = frame.assign(truncated=frame["step"] == 0)
+    row = int(np.flatnonzero((frame["step"] == 0) & (frame["step"].shift(-1) == 1))[0])
+    with pytest.raises(ove.InvalidInputError, match="only in the last row") as caught:
+        ove.Trajectories.from_table(early)
+    assert caught.value.row == row
+    with pytest.raises(ove.InvalidInputError, match="must be true or false, got 2"):
+        ove.Trajectories.from_table(frame.assign(truncated=2))
+    done = run(
+        tmp_path / "steps.csv", "--candidate-propensity", "q", "--gamma", 1, "--horizon", 9,
+        "--reward-range", 0, 1,
+    )  # fmt: skip
+    assert done.returncode == 3
+    assert "was cut off after" in done.stderr
+
+
 def _saved(data: ove.Trajectories, path: Path) -> Path:
     data.save(path)
     return path
@@ -237,14 +274,21 @@ def test_any_table_is_read_right_or_refused(rows: list[tuple[int, int, float, fl
     for user, step, p, reward in rows:
         by_user.setdefault(user, []).append((step, p, reward))
     first = 1 if min(step for _, step, _, _ in rows) == 1 else 0
-    valid = all(
-        sorted(step for step, _, _ in steps) == list(range(first, first + len(steps)))
-        and all(0.0 < p <= 1.0 and np.isfinite(reward) for _, p, reward in steps)
-        for steps in by_user.values()
-    )
-    if not valid:
-        with pytest.raises(ove.InvalidInputError):
+    torn = {
+        user
+        for user, steps in by_user.items()
+        if sorted(step for step, _, _ in steps) != list(range(first, first + len(steps)))
+    }
+    bad = [
+        row
+        for row, (user, _, p, reward) in enumerate(rows)
+        if user in torn or not 0.0 < p <= 1.0 or not np.isfinite(reward)
+    ]
+    if bad:
+        with pytest.raises(ove.InvalidInputError) as caught:
             ove.Trajectories.from_table(table, **NAMES)
+        assert caught.value.row in bad
+        assert f"row {caught.value.row}" in str(caught.value)
         return
     data = ove.Trajectories.from_table(table, **NAMES)
     expected = [reward for user in sorted(by_user) for _, _, reward in sorted(by_user[user])]

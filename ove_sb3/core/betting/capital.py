@@ -68,6 +68,10 @@ class OpenEnd:
     latest : ndarray of int64, (n,), or None
         For observations that never ended: largest number of others that can have been complete
         when each began. None: known exactly.
+    least_left : float
+        Least number of observations that bets are sized for, as a fraction of those planned.
+    then_left : float
+        The same as a fraction of those so far, near the planned number and beyond it.
     """
 
     unfinished: NDArray[np.bool_]
@@ -75,6 +79,15 @@ class OpenEnd:
     planned: float | None
     n_open: int
     latest: IntArray | None = None
+    least_left: float = _LEAST_LEFT
+    then_left: float = _LEAST_LEFT
+
+    def remaining(self, begin: IntArray) -> FloatArray:
+        """Number of observations that bets are sized for, when some are complete."""
+        assert self.planned is not None
+        late = begin > (1.0 - self.least_left) * self.planned
+        left = np.maximum(self.least_left * self.planned, self.then_left * begin)
+        return np.where(late, left, self.planned - begin)
 
 
 @dataclass(frozen=True)
@@ -189,8 +202,7 @@ class Schedule:
             remaining = np.maximum(begin, 1.0)
         else:
             planned = np.maximum(open_end.planned, 1.0 * epochs)
-            goal = np.maximum(open_end.planned, 1.0 * begin)
-            remaining = np.maximum(open_end.planned - begin, _LEAST_LEFT * goal)
+            remaining = open_end.remaining(begin)
         return cls(
             n,
             epochs,
@@ -466,50 +478,85 @@ def _last_capitals(
     certain = np.zeros(n_points, np.bool_)
     bets = np.zeros((blocks.shape[0] - 1, n_points))
     needed = math.log(_AIM / level)
+    shrinks, reserves, factors = np.ones(n_points), np.zeros(n_points), np.ones(n_points)
+    of_epoch = first = last = -1
     for block in range(blocks.shape[0] - 1):
-        begin, end = blocks[block], blocks[block + 1]
         epoch = epoch_of_block[block]
-        second_moment = max(second_moments[epoch], 1e-300) * remaining[block]
+        second_moment = max(second_moments[epoch], 1e-300)
+        lower_bound = lower_bounds[epoch]
+        if epoch != of_epoch:
+            usual = math.sqrt(2.0 * needed / (second_moment * planned[epoch]))
+            _plan_losses(grid, lower_bound, max_excess[epoch], usual, n_open, shrinks, reserves)
+            of_epoch = epoch
         for j in range(n_points):
-            gap = grid[j] - lower_bounds[epoch]
+            gap = grid[j] - lower_bound
             if gap <= 0.0:
                 certain[j] = True  # no mean can be below the lower bound
             if certain[j]:
                 continue
-            shrink = max_excess[epoch] / gap if gap > max_excess[epoch] else 1.0
-            reserve = 0.0
-            if n_open:
-                spread = max(second_moments[epoch], 1e-300) * planned[epoch]
-                usual = shrink * math.sqrt(2.0 * needed / spread)
-                reserve = -n_open * math.log1p(-min(usual * gap, _LARGEST_LOSS))
-            missing = math.log(_AIM / max(capital[j], 1e-300)) + reserve
+            missing = math.log(_AIM / max(capital[j], 1e-300)) + reserves[j]
             if missing <= _DONE:
                 continue
-            missing *= needed / (needed + reserve)
-            bet = shrink * math.sqrt(2.0 * missing / second_moment)
+            missing *= needed / (needed + reserves[j])
+            bet = shrinks[j] * math.sqrt(2.0 * missing / (second_moment * remaining[block]))
             bets[block, j] = min(bet, _LARGEST_LOSS / gap)
-        for i in range(begin, end):
+        for i in range(blocks[block], blocks[block + 1]):
             source = bet_block[i]
             if unfinished.shape[0] and unfinished[i]:
-                for j in range(n_points):
-                    factor = 1.0
-                    for b in range(max(source, 0), last_bet_block[i] + 1):
-                        gap = grid[j] - lower_bounds[epoch_of_block[b]]
-                        factor = min(factor, 1.0 - bets[b, j] * gap)
-                    capital[j] *= factor
+                if (source, last_bet_block[i]) != (first, last):
+                    first, last = source, last_bet_block[i]
+                    _largest_losses(grid, lower_bounds, epoch_of_block, bets, first, last, factors)
+                capital *= factors
                 continue
             if source < 0:
                 continue
-            epoch = epoch_of_block[source]
-            x = constants[epoch]
+            of_bet = epoch_of_block[source]
+            x = constants[of_bet]
             for c in range(columns.shape[0]):
-                x += coefficients[epoch, c] * columns[c, i]
-            x = max(x, lower_bounds[epoch])  # only rounding can be below the lower bound
+                x += coefficients[of_bet, c] * columns[c, i]
+            x = max(x, lower_bounds[of_bet])  # only rounding can be below the lower bound
             gain, rank = (gains[i], ranks[i]) if gains.shape[0] else (0.0, 0)
-            for j in range(n_points):
-                gained = x + (gain if j < rank else 0.0)
-                capital[j] *= 1.0 + bets[source, j] * (gained - grid[j])
+            for j in range(rank):
+                capital[j] *= 1.0 + bets[source, j] * (x + gain - grid[j])
+            for j in range(rank, n_points):
+                capital[j] *= 1.0 + bets[source, j] * (x - grid[j])
     return np.where(certain, 1.0, capital)
+
+
+@numba.njit(cache=True, nogil=True)
+def _plan_losses(
+    grid: FloatArray,
+    lower_bound: float,
+    max_excess: float,
+    usual: float,
+    n_open: int,
+    shrinks: FloatArray,
+    reserves: FloatArray,
+) -> None:
+    """Factors of the bet sizes, and the log of what `n_open` observations can lose in an epoch."""
+    for j in range(grid.shape[0]):
+        gap = grid[j] - lower_bound
+        shrinks[j] = max_excess / gap if gap > max_excess else 1.0
+        loss = min(max(shrinks[j] * usual * gap, 0.0), _LARGEST_LOSS)
+        reserves[j] = -n_open * math.log1p(-loss)
+
+
+@numba.njit(cache=True, nogil=True)
+def _largest_losses(
+    grid: FloatArray,
+    lower_bounds: FloatArray,
+    epoch_of_block: IntArray,
+    bets: FloatArray,
+    first: int,
+    last: int,
+    factors: FloatArray,
+) -> None:
+    """Least factors of the capital over the bets of some blocks, at their lower bounds."""
+    factors[:] = 1.0
+    for block in range(max(first, 0), last + 1):
+        lower_bound = lower_bounds[epoch_of_block[block]]
+        for j in range(grid.shape[0]):
+            factors[j] = min(factors[j], 1.0 - bets[block, j] * (grid[j] - lower_bound))
 
 
 def effective_second_moment(values: FloatArray, level: float, n: float) -> float:

@@ -82,6 +82,6 @@ def _best_threshold(pre: FloatArray, n_post: int, delta: float) -> float:
 def _check_maximum(name: str, maximum: float) -> None:
     if not math.isfinite(maximum):
         raise InvalidInputError(
-            f"`inequality`={name!r} needs a bound on the importance weights, got none. State "
+            f"`inequality` {name!r} needs a bound on the importance weights, got none. State "
             "`max_ratio` or `max_weight`, or use inequality='thomas'."
         )

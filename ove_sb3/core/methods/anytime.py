@@ -12,7 +12,7 @@ from ove_sb3.core.under_way import UnderWay, under_way
 
 from .base import Method, MethodInputs
 
-_TARGETS = tuple(64 * 2**k for k in range(16))  # to 2 million trajectories
+_TARGETS = tuple(128 * 4**k for k in range(7))  # to half a million trajectories
 _NEAREST = 2  # targets tried at any time
 
 
@@ -25,9 +25,9 @@ class AnytimeBetting(Method):
     and logging may stop at any time, whatever was seen until then. They are wider than those of
     `Betting`, which are for one number of trajectories.
 
-    Bets aim at a number of trajectories. Without `target_n` there are 16 tests, which aim at 64,
-    128, ..., 2,097,152 trajectories, each at 1/16 of the level. The result is the better bound of
-    the two whose targets are nearest to n.
+    Bets aim at a number of trajectories. Without `target_n` there are 7 tests, which aim at 128,
+    512, ..., 524,288 trajectories, each at 1/7 of the level. The result is the better bound of the
+    two whose targets are nearest to n.
 
     It is not among the registered methods, because it takes the trajectories in the order of the
     log: `confidence_sequence` and `watch` ask for the right one.
@@ -66,7 +66,8 @@ class AnytimeBetting(Method):
         running = self._under_way(stats)
         lower, upper = -math.inf, math.inf
         for target in targets:
-            sample = Sample.so_far(stats, inputs.limits, running, target)
+            exact = self.target_n is not None
+            sample = Sample.so_far(stats, inputs.limits, running, target, exact=exact)
             if tails.lower > 0.0:
                 lower = max(lower, quantity.betting_lower(sample, share * tails.lower))
             if tails.upper > 0.0:
