@@ -112,7 +112,10 @@ def linear() -> None:
                 if name == "compacting":
                     writer.close(compact=False)
                 start = time.process_time()
-                _ = writer.close() if name == "closing" else compact(path)
+                if name == "closing":
+                    writer.close()
+                else:
+                    compact(path)
                 values.append(time.process_time() - start)
                 assert len(ove.open_log(path)) == n
     for name, (few, many) in seconds.items():

@@ -68,7 +68,8 @@ class KillWorker(BaseCallback):
 
     def _on_step(self) -> bool:
         if self.n_calls == 35:
-            process = self.training_env.unwrapped.processes[0]
+            venv: Any = self.training_env.unwrapped
+            process = venv.processes[0]
             process.kill()
             process.join()
         return True
