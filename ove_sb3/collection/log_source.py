@@ -46,6 +46,11 @@ class LogSource:
         """Whether reading calls a function of the user."""
         return callable(self.data)
 
+    @property
+    def is_path(self) -> bool:
+        """Whether the log is a directory that is opened at every evaluation."""
+        return isinstance(self.data, (str, PathLike))
+
     def open(self, model: Any) -> LogLike | None:
         """The log as it is now; None if it has no complete episode yet.
 

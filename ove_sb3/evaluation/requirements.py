@@ -202,7 +202,8 @@ def decide(
         if reference_bound is None:
             return f"{sentence}."
         opposite = "lower" if which == "upper" else "upper"
-        return f"{sentence}, and the behavior's {percent(delta)} {opposite} bound {number(limit)}."
+        whose = "the behavior" if requirement.reference == "behavior" else requirement.reference
+        return f"{sentence}, and the {percent(delta)} {opposite} bound of {whose} {number(limit)}."
 
     proof = text(side, levels[0], near, near_limit)
     if requirement.holds(near, near_limit):

@@ -118,6 +118,8 @@ class Evaluation:
         The statistics behind the result; None if they could not be computed.
     n_trajectories, n_steps : int
         Size of the log.
+    logged : Behavior or None
+        The behavior's own return, for comparisons with it.
     suggestions : tuple of Suggestion
         Changes that would narrow the interval of the variance, with the interval each would give,
         narrowest first; in words among `advice`.
@@ -135,6 +137,7 @@ class Evaluation:
     stats: TrajectoryStatistics | None = field(repr=False)
     n_trajectories: int
     n_steps: int
+    logged: Behavior | None = field(default=None, repr=False)
     suggestions: tuple[Suggestion, ...] = ()
 
     def __getitem__(self, quantity: str | Quantity) -> QuantityResult:
@@ -251,14 +254,14 @@ class Evaluation:
 
     def _reference_bound(self, requirement: Requirement) -> BoundFunction | None:
         """One-sided bounds on the reference of a requirement."""
-        if requirement.reference is None:
+        reference, behavior = requirement.reference, self.logged
+        if reference is None:
             return None
-        assert self.stats is not None
-        behavior = Behavior(self.stats, self.plan)
-        behavior.check_comparable(requirement.reference)
+        assert behavior is not None
+        behavior.check_comparable(reference)
 
         def bound(quantity: Quantity, side: str, delta: float) -> Interval:
-            return behavior.interval(quantity, delta, side)
+            return behavior.interval(quantity, delta, side, reference)
 
         return bound
 
@@ -281,8 +284,8 @@ class Evaluation:
         plan, quantity = self.plan, requirement.quantity
         value = plan.estimate(self.stats, quantity)
         reference = 0.0
-        if requirement.reference is not None:
-            reference = quantity.of_sample(self.stats.returns)
+        if requirement.reference is not None and self.logged is not None:
+            reference = self.logged.estimate(quantity, requirement.reference)
         excess = (bound - value) - (reference_bound - reference)
         if not requirement.holds(value, reference) or excess == 0.0:
             return None

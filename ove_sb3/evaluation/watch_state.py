@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,8 @@ import numpy as np
 from ove_sb3._files import replacing
 from ove_sb3.core.statistics import TrajectoryStatistics
 from ove_sb3.errors import InvalidInputError, StorageError
+
+from .growth import Writers
 
 _VERSION = 1
 _ROUNDING = 1e-6  # relative, of sums that are computed again on another machine
@@ -27,7 +28,7 @@ class WatchState:
     ----------
     question : dict
         Candidate, requirements and assumptions, as plain values.
-    writers : list of [str, int]
+    writers : list of (str, int)
         Writers of the log, in their order, and the number of episodes of each.
     n : int
         Number of episodes at the last evaluation.
@@ -40,7 +41,7 @@ class WatchState:
     """
 
     question: dict[str, Any]
-    writers: list[list[Any]] = field(default_factory=list)
+    writers: Writers = ()
     n: int = 0
     sums: list[float] = field(default_factory=list)
     bounds: dict[str, float] = field(default_factory=dict)
@@ -82,26 +83,6 @@ class WatchState:
                     path=path,
                 )
 
-    def check_writers(self, writers: Sequence[tuple[str, int]], path: Path) -> None:
-        """Refuse a log that did not only grow at its end."""
-        for k, (name, n) in enumerate(self.writers):
-            last = k == len(self.writers) - 1
-            now = writers[k] if k < len(writers) else None
-            if now is None or now[0] != name or now[1] < n:
-                raise InvalidInputError(
-                    "`path` must be the log that was watched before, with new episodes at its end, "
-                    f"got {path}, which was overwritten or lost episodes. Watch a log that is only "
-                    "added to.",
-                    path=path,
-                )
-            if now[1] > n and not last:
-                raise InvalidInputError(
-                    "`path` must be a log whose writers followed one another, got "
-                    f"{path}, to which several were adding at the same time: the order of its "
-                    "episodes is not known. Log to a directory per process, and watch one of them.",
-                    path=path,
-                )
-
     def check_sums(self, stats: TrajectoryStatistics, path: Path) -> None:
         """Refuse a candidate whose weights, or episodes whose returns, are not as before."""
         if not self.n:
@@ -116,10 +97,10 @@ class WatchState:
                     path=path,
                 )
 
-    def seen(self, stats: TrajectoryStatistics, n: int, writers: Sequence[tuple[str, int]]) -> None:
+    def seen(self, stats: TrajectoryStatistics, n: int, writers: Writers) -> None:
         """Record how much of the log was evaluated."""
         self.n, self.sums = n, sums(stats, n)
-        self.writers = [list(writer) for writer in writers]
+        self.writers = writers
 
     def improve(self, key: str, bound: float, *, upper: bool) -> float:
         """The best of a bound and the earlier ones; all of them hold together."""

@@ -23,6 +23,7 @@ from .behavior import Behavior
 from .candidates import Candidate, as_candidate, is_path, provenance_of, weight_bound
 from .decision import Decision
 from .following import Following
+from .growth import check_growth
 from .model_files import load_model, load_normalizer
 from .plan import Plan, make_plan
 from .requirements import BoundFunction, Requirement, Status, decide
@@ -154,7 +155,7 @@ class Watcher:
             self._state = WatchState.load(self.file, question)
         else:
             self._state.check_question(question, self.file)
-        self._state.check_writers(log.writers, log.path)
+        check_growth(self._state.writers, log.writers, log.path)
         return self._state
 
     def _decide(

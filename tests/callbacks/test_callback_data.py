@@ -298,7 +298,7 @@ def test_weights_that_overflow_leave_the_a_priori_range() -> None:
         ({"horizon": 0}, "`horizon` must be an integer of at least 1"),
         (
             {"error_spending": "all"},
-            "`error_spending` must be one of 'spend', 'each', got 'all'",
+            "`error_spending` must be one of 'spend', 'each', 'anytime', got 'all'",
         ),
         ({"requirements": "variance <= 1"}, "`requirements` must be a sequence of expressions"),
         ({"requirements": ["variance 1"]}, "must be a quantity, one of <=, >=, < and >, and a"),

@@ -50,7 +50,7 @@ def check_everything(stats: ove.TrajectoryStatistics, reward_range: tuple[float,
         assert np.isfinite(quiet(ove.estimate_variance, stats, estimator=estimator))
     for estimator in estimator_names("mean"):
         assert np.isfinite(quiet(ove.estimate_mean, stats, estimator=estimator))
-    for method in ("betting", "paper", "bootstrap", "normal"):
+    for method in (ove.Betting(n_shuffles=1), "paper", "bootstrap", "normal"):
         for function in (ove.variance_interval, ove.mean_interval):
             for limits in ({"reward_range": reward_range}, {"return_range": (-50.0, 50.0)}):
                 try:
@@ -59,7 +59,7 @@ def check_everything(stats: ove.TrajectoryStatistics, reward_range: tuple[float,
                     continue
                 assert (interval.lower <= interval.upper) == interval.consistent
                 assert interval.consistent or not interval.guaranteed
-                assert interval.consistent or method in ("betting", "paper")
+                assert interval.consistent or interval.method in ("betting", "paper")
                 assert not np.isnan([interval.lower, interval.upper]).any()
                 assert interval.a_priori[0] <= interval.lower <= interval.a_priori[1]
                 assert interval.a_priori[0] <= interval.upper <= interval.a_priori[1]

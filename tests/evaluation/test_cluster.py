@@ -26,6 +26,9 @@ from .same import same_result, same_statistics
 from .test_scaling import BLOCK, as_policy_candidate
 from .workers import Deadly, Traveler, lines
 
+# One order: what is compared does not depend on their number.
+SETTINGS: dict[str, Any] = {"gamma": GAMMA, "method": ove.Betting(n_shuffles=1)}
+
 
 def two_workers() -> Any:
     return LocalCluster(  # type: ignore[no-untyped-call]
@@ -72,13 +75,13 @@ def test_no_bit_of_a_known_behavior_depends_on_the_cluster(
 def test_no_bit_depends_on_the_cluster(
     data: ove.Trajectories, folder: Path, candidate: PPO, address: str
 ) -> None:
-    here = ove.evaluate(data, candidate, gamma=GAMMA)
+    here = ove.evaluate(data, candidate, **SETTINGS)
     log = ove.open_log(folder, chunk_steps=1)
-    same_result(ove.evaluate(log, candidate, gamma=GAMMA, scheduler=address), here)
-    same_result(ove.evaluate(data, candidate, gamma=GAMMA, scheduler=address), here)
+    same_result(ove.evaluate(log, candidate, **SETTINGS, scheduler=address), here)
+    same_result(ove.evaluate(data, candidate, **SETTINGS, scheduler=address), here)
     known = ove.log_prob(candidate, data)
-    both = ove.compare(log, {"a": candidate, "b": known}, gamma=GAMMA, scheduler=address)
-    alone = ove.compare(data, {"a": candidate, "b": known}, gamma=GAMMA)
+    both = ove.compare(log, {"a": candidate, "b": known}, **SETTINGS, scheduler=address)
+    alone = ove.compare(data, {"a": candidate, "b": known}, **SETTINGS)
     for name in "ab":
         same_result(both[name], alone[name])
 
@@ -88,8 +91,8 @@ def test_heavy_tasks_go_straight_to_the_workers(
 ) -> None:
     monkeypatch.setattr("ove_sb3.data.log._MOST_STEPS", 1 << 18)
     data = simulate(choices(make_model(0)), 120_000, seed=1)  # more than Dask likes in a task
-    here = ove.evaluate(data, candidate, gamma=GAMMA)
-    same_result(ove.evaluate(data, candidate, gamma=GAMMA, scheduler=address), here)
+    here = ove.evaluate(data, candidate, **SETTINGS)
+    same_result(ove.evaluate(data, candidate, **SETTINGS, scheduler=address), here)
 
 
 def test_the_cluster_of_an_enclosing_joblib_context(
@@ -152,10 +155,10 @@ def test_a_damaged_or_missing_shard_is_named(folder: Path, candidate: PPO, addre
     raw[len(raw) // 2] ^= 0xFF
     shard.write_bytes(raw)
     with pytest.raises(ove.StorageError, match=f"{shard.name}.*as it was written"):
-        ove.evaluate(log, candidate, gamma=GAMMA, scheduler=address)
+        ove.evaluate(log, candidate, **SETTINGS, scheduler=address)
     shard.unlink()
     with pytest.raises(ove.StorageError, match=f"{shard.name}.*must be there"):
-        ove.evaluate(log, candidate, gamma=GAMMA, scheduler=address)
+        ove.evaluate(log, candidate, **SETTINGS, scheduler=address)
 
 
 def test_the_command_line(folder: Path, candidate: PPO, address: str, tmp_path: Path) -> None:
@@ -175,11 +178,11 @@ def test_schedulers_that_are_not_there(
 ) -> None:
     monkeypatch.setattr(parallel, "_WAIT_SECONDS", 1)
     with pytest.raises(ove.InvalidInputError, match=r"running Dask scheduler.*127\.0\.0\.1:9'"):
-        ove.evaluate(data, candidate, gamma=GAMMA, scheduler="tcp://127.0.0.1:9")
+        ove.evaluate(data, candidate, **SETTINGS, scheduler="tcp://127.0.0.1:9")
     with pytest.raises(ove.InvalidInputError, match="running Dask scheduler"):
-        ove.evaluate(data, candidate, gamma=GAMMA, scheduler="nonsense://x")
+        ove.evaluate(data, candidate, **SETTINGS, scheduler="nonsense://x")
     with pytest.raises(ove.InvalidInputError, match=r"address of a Dask scheduler .* got int"):
-        ove.evaluate(data, candidate, gamma=GAMMA, scheduler=3)
+        ove.evaluate(data, candidate, **SETTINGS, scheduler=3)
 
 
 def test_experiments_run_on_the_cluster(address: str, tmp_path: Path) -> None:

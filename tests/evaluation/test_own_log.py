@@ -28,7 +28,14 @@ from tests.problems.three_states import (
     small_ppo,
 )
 
-OPTIONS: dict[str, Any] = {"gamma": GAMMA, "reward_range": REWARD_RANGE, "horizon": 4}
+ONE_ORDER = ove.Betting(n_shuffles=1)
+OPTIONS: dict[str, Any] = {
+    "gamma": GAMMA,
+    "reward_range": REWARD_RANGE,
+    "horizon": 4,
+    "method": ONE_ORDER,
+    "quantities": ("mean", "variance"),
+}
 TRAINED, SELECTED = "was trained on these trajectories", "was selected by its evaluations"
 
 
@@ -143,7 +150,7 @@ def test_selection_by_the_callback(tmp_path: Path) -> None:
     first, second = data.split(0.5)
     model = small_ppo()
     callback = ove.OffPolicyVarianceCallback(
-        first, eval_freq=32, verbose=0, best_model_save_path=tmp_path
+        first, eval_freq=32, verbose=0, best_model_save_path=tmp_path, method=ONE_ORDER
     )
     model.learn(256, callback=callback)
     assert callback.last_evaluation is not None
@@ -155,7 +162,7 @@ def test_selection_by_the_callback(tmp_path: Path) -> None:
     assert reasons(first, model) == []  # nothing has selected it: it is the last one anyway
     stopped = small_ppo()
     stopping = ove.OffPolicyVarianceCallback(
-        first, eval_freq=32, verbose=0, callback_after_eval=Stop()
+        first, eval_freq=32, verbose=0, callback_after_eval=Stop(), method=ONE_ORDER
     )
     stopped.learn(256, callback=stopping)
     assert reasons(first, stopped) == [SELECTED]
@@ -165,7 +172,7 @@ def test_selection_by_the_callback(tmp_path: Path) -> None:
     stopped.learn(64, callback=stopping, reset_num_timesteps=False)
     assert stopping.last_evaluation is not None
     assert stopping.last_evaluation.guaranteed
-    fresh = ove.OffPolicyVarianceCallback(first, eval_freq=32, verbose=0)
+    fresh = ove.OffPolicyVarianceCallback(first, eval_freq=32, verbose=0, method=ONE_ORDER)
     stopped.learn(64, callback=fresh, reset_num_timesteps=False)
     assert fresh.last_evaluation is not None
     assert not fresh.last_evaluation.guaranteed
@@ -187,7 +194,12 @@ def best_of_many(seed: int) -> tuple[Any, ove.Trajectories]:
     """The model that looked best in 21 evaluations on a short log, and the log."""
     data = simulate(UNIFORM, 60, np.random.default_rng([seed, 5]))
     callback = ove.OffPolicyVarianceCallback(
-        data, eval_freq=16, verbose=0, error_spending="each", callback_on_new_best=Keep()
+        data,
+        eval_freq=16,
+        verbose=0,
+        error_spending="each",
+        callback_on_new_best=Keep(),
+        method=ONE_ORDER,
     )
     model = small_ppo(seed, n_steps=16, batch_size=16, learning_rate=0.05)
     model.learn(320, callback=callback)

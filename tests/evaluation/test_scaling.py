@@ -25,6 +25,9 @@ from .workers import Deadly, Traveler, lines
 
 BLOCK = 300  # steps; large enough for a forward pass to depend on the other rows
 
+# One order: what is compared does not depend on their number.
+SETTINGS: dict[str, Any] = {"gamma": GAMMA, "method": ove.Betting(n_shuffles=1)}
+
 
 @pytest.fixture(autouse=True)
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -63,10 +66,10 @@ def as_policy_candidate(candidate: PPO, data: ove.Trajectories) -> Any:
 def test_no_bit_depends_on_chunks_processes_or_the_disk(
     data: ove.Trajectories, folder: Path, candidate: PPO, chunk_steps: int | None, n_jobs: int
 ) -> None:
-    here = ove.evaluate(data, candidate, gamma=GAMMA)
+    here = ove.evaluate(data, candidate, **SETTINGS)
     log = ove.open_log(folder, chunk_steps=chunk_steps)
-    same_result(ove.evaluate(log, candidate, gamma=GAMMA, n_jobs=n_jobs), here)
-    same_result(ove.evaluate(log.load(), candidate, gamma=GAMMA, n_jobs=n_jobs), here)
+    same_result(ove.evaluate(log, candidate, **SETTINGS, n_jobs=n_jobs), here)
+    same_result(ove.evaluate(log.load(), candidate, **SETTINGS, n_jobs=n_jobs), here)
 
 
 def test_blocks_of_the_usual_size(
@@ -77,9 +80,9 @@ def test_blocks_of_the_usual_size(
     assert data.n_steps > 2 * MemoryLog(data).block_steps
     data.save(tmp_path)
     log = ove.open_log(tmp_path, chunk_steps=1)
-    here = ove.evaluate(data, candidate, gamma=GAMMA)
-    same_result(ove.evaluate(log, candidate, gamma=GAMMA), here)
-    same_result(ove.evaluate(log, candidate, gamma=GAMMA, n_jobs=2), here)
+    here = ove.evaluate(data, candidate, **SETTINGS)
+    same_result(ove.evaluate(log, candidate, **SETTINGS), here)
+    same_result(ove.evaluate(log, candidate, **SETTINGS, n_jobs=2), here)
 
 
 @pytest.mark.parametrize("some", [slice(0, 600), slice(20, 25), slice(0, 0)])
@@ -90,10 +93,10 @@ def test_episodes_that_ran_together(
     overlaps[some] = 3  # elsewhere, blocks without any
     learned = replace(data, overlaps=overlaps, metadata=replace(data.metadata, adaptive=True))
     learned.save(tmp_path)
-    here = ove.evaluate(learned, candidate, gamma=GAMMA)
+    here = ove.evaluate(learned, candidate, **SETTINGS)
     log = ove.open_log(tmp_path, chunk_steps=1)
     for there in (log, log.load()):
-        result = ove.evaluate(there, candidate, gamma=GAMMA, n_jobs=2)
+        result = ove.evaluate(there, candidate, **SETTINGS, n_jobs=2)
         assert result.to_dict() == here.to_dict()
 
 
@@ -107,8 +110,8 @@ def test_blocks_of_one_episode_or_none(
 ) -> None:
     monkeypatch.setattr("ove_sb3.data.log._MOST_STEPS", block)
     monkeypatch.setattr("ove_sb3.data.log._FEWEST_STEPS", block)
-    here = ove.evaluate(data, candidate, gamma=GAMMA)
-    there = ove.evaluate(ove.open_log(folder, chunk_steps=100), candidate, gamma=GAMMA, n_jobs=2)
+    here = ove.evaluate(data, candidate, **SETTINGS)
+    there = ove.evaluate(ove.open_log(folder, chunk_steps=100), candidate, **SETTINGS, n_jobs=2)
     same_result(there, here)
     assert here.n_trajectories == len(data)
 
@@ -134,10 +137,10 @@ def test_known_log_probabilities_and_several_candidates(
     data: ove.Trajectories, folder: Path, candidate: PPO
 ) -> None:
     candidates = {"model": candidate, "array": ove.log_prob(make_model(1), data)}
-    here = ove.compare(data, candidates, gamma=GAMMA)
+    here = ove.compare(data, candidates, **SETTINGS)
     for chunk_steps, n_jobs in ((None, 1), (1, 2), (700, 2)):
         log = ove.open_log(folder, chunk_steps=chunk_steps)
-        there = ove.compare(log, candidates, gamma=GAMMA, n_jobs=n_jobs)
+        there = ove.compare(log, candidates, **SETTINGS, n_jobs=n_jobs)
         for name in candidates:
             same_result(there[name], here[name])
 
@@ -157,7 +160,7 @@ def test_the_scoring_thread_is_one_and_the_setting_is_restored(
     monkeypatch.setattr("ove_sb3.policies.log_prob.log_prob", spy)
     torch.set_num_threads(2)
     try:
-        ove.evaluate(data, candidate, gamma=GAMMA)
+        ove.evaluate(data, candidate, **SETTINGS)
         assert torch.get_num_threads() == 2
     finally:
         torch.set_num_threads(1)
@@ -208,8 +211,8 @@ def test_one_candidate_after_another_in_the_same_processes(
     data: ove.Trajectories, candidate: PPO
 ) -> None:
     for model in (candidate, make_model(3), candidate):
-        there = ove.evaluate(data, model, gamma=GAMMA, n_jobs=2)
-        same_result(there, ove.evaluate(data, model, gamma=GAMMA))
+        there = ove.evaluate(data, model, **SETTINGS, n_jobs=2)
+        same_result(there, ove.evaluate(data, model, **SETTINGS))
 
 
 def test_a_candidate_that_cannot_travel(
@@ -241,11 +244,11 @@ def test_errors_name_the_episode_of_the_whole_log(
     cut.save(tmp_path / "cut")
     (file,) = (tmp_path / "cut").glob("*.parquet")
     with pytest.raises(ove.InvalidInputError, match=rf"episode {bad[0]} was cut off") as caught:
-        ove.evaluate(cut, candidate, gamma=GAMMA, n_jobs=n_jobs)
+        ove.evaluate(cut, candidate, **SETTINGS, n_jobs=n_jobs)
     assert "parquet" not in str(caught.value)
     log = ove.open_log(tmp_path / "cut", chunk_steps=1)
     with pytest.raises(ove.InvalidInputError, match=rf"episode {bad[0]} of .*{file.name} was cut"):
-        ove.evaluate(log, candidate, gamma=GAMMA, n_jobs=n_jobs)
+        ove.evaluate(log, candidate, **SETTINGS, n_jobs=n_jobs)
 
 
 @pytest.mark.parametrize("n_jobs", [1, 2])
@@ -260,7 +263,7 @@ def test_errors_name_the_step_of_the_whole_log(
     (file,) = tmp_path.glob("*.parquet")
     for log, place in ((wrong, ""), (ove.open_log(tmp_path, chunk_steps=1), f".*{file.name}")):
         with pytest.raises(ove.InvalidInputError, match=rf"got 7 at {position} .*{place}"):
-            ove.evaluate(log, candidate, gamma=GAMMA, n_jobs=n_jobs)
+            ove.evaluate(log, candidate, **SETTINGS, n_jobs=n_jobs)
     with pytest.raises(ove.InvalidInputError, match=f"got 7 at {position} "):
         ove.log_prob(candidate, wrong, batch_size=100)
 
@@ -269,7 +272,7 @@ def test_a_candidate_that_the_log_never_shows_is_warned_of_once(candidate: PPO) 
     data = simulate(np.ones(5), 600, seed=0)  # the behavior never steps back
     for n_jobs in (1, 2):
         with pytest.warns(ove.SupportWarning) as caught:
-            ove.evaluate(data, candidate, gamma=GAMMA, n_jobs=n_jobs)
+            ove.evaluate(data, candidate, **SETTINGS, n_jobs=n_jobs)
         (warning,) = [w for w in caught if "never seen" in str(w.message)]
         assert f"{data.n_steps} logged steps" in str(warning.message)
         assert warning.filename == __file__

@@ -66,7 +66,7 @@ def test_guaranteed_bounds_hold(study: Study, candidate: list[list[float]]) -> N
     domain = make_domain(study, candidate)
     moments = domain.exact_moments()
     assert moments is not None
-    sizes = Sizes(n_trials=60, n_grid=(100, 1000), truth_episodes=0)
+    sizes = Sizes(n_trials=60, n_grid=(100, 400), truth_episodes=0)
     cells = [
         cell
         for trial in range(sizes.n_trials)

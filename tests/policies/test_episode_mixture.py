@@ -115,11 +115,11 @@ def test_weights_are_bounded_and_exact(kind: str) -> None:
 
 
 def test_a_canary_narrows_the_interval_of_long_episodes() -> None:
-    log = ove.collect(mixture(), Walk(60), 500, seed=3)
-    plain = ove.collect(OLD, Walk(60), 500, seed=3)
+    log = ove.collect(mixture(), Walk(60), 300, seed=3)
+    plain = ove.collect(OLD, Walk(60), 300, seed=3)
     settings: dict[str, Any] = {"gamma": 1.0, "reward_range": (0, 60), "horizon": 60}
     canary = ove.evaluate(log, NEW, **settings)
-    assert canary.diagnostics.effective_sample_size > 80
+    assert canary.diagnostics.effective_sample_size > 48
     assert canary["mean"].interval.guaranteed
     before = ove.evaluate(plain, NEW, **settings)
     assert canary["mean"].interval.width < 0.5 * before["mean"].interval.width
