@@ -15,7 +15,7 @@ import time
 from pathlib import Path
 
 BLOCK = re.compile(r"^```(python|sh)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-SOURCE_ONLY = ("git ", "make ")
+SOURCE_ONLY = ("git ", "make ", "pip install ")
 SHELL = "import subprocess\nsubprocess.run({command!r}, shell=True, check=True)\n"
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ove_sb3._escape import html_facts
 from ove_sb3._validation import (
     FloatArray,
     IntArray,
@@ -530,6 +531,13 @@ class Trajectories:
     def _fields(self) -> dict[str, Any]:
         """All arrays by name."""
         return {name: getattr(self, name) for name in ARRAYS}
+
+    def _repr_html_(self) -> str:
+        """Size and origin for a notebook."""
+        size: dict[str, object] = {"episodes": len(self), "steps": self.n_steps}
+        if len(self):
+            size["mean return"] = f"{self.returns().mean():.6g}"
+        return html_facts("Trajectories", size | self.metadata.facts)
 
     def __repr__(self) -> str:
         env = f" of {self.metadata.env_id}" if self.metadata.env_id else ""

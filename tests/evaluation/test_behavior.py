@@ -96,7 +96,19 @@ def test_what_is_close_is_undecided_with_a_number_of_episodes() -> None:
     assert verdict.episodes_needed > 400
     worse = evaluate(log(400), 0.45).check("variance <= behavior")
     assert worse.status == "undecided"
-    assert worse.episodes_needed is None
+    assert worse.leaning == "refute"
+    assert worse.episodes_needed is not None
+    assert worse.episodes_needed > 400
+    assert str(worse).endswith(f"About {worse.episodes_needed} episodes would refute it.")
+
+
+def test_the_number_of_episodes_about_refutes() -> None:
+    few = evaluate(log(60, seed=1), 0.3).check("variance <= 0.5")  # the variance is 0.7
+    assert (few.status, few.leaning) == ("undecided", "refute")
+    assert few.episodes_needed is not None
+    for seed in range(3):
+        more = evaluate(log(3 * few.episodes_needed, seed=seed), 0.3)
+        assert more.check("variance <= 0.5").status == "refuted"
 
 
 def test_the_number_of_episodes_about_decides() -> None:
