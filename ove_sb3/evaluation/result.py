@@ -18,6 +18,7 @@ from ove_sb3.core.methods import Betting
 from ove_sb3.core.quantities import Quantile, Quantity, as_quantity
 from ove_sb3.core.statistics import TrajectoryStatistics
 from ove_sb3.errors import InvalidInputError
+from ove_sb3.report.html import summary
 from ove_sb3.report.numbers import bounds, count, label, number, percent
 from ove_sb3.report.sentences import tail_sentence
 from ove_sb3.report.table import Table
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class QuantityResult:
     """Estimate and intervals of one quantity of the return.
 
@@ -84,6 +85,9 @@ class QuantityResult:
         """The main interval, then the approximate one if there is one."""
         return (self.interval,) if self.approximate is None else (self.interval, self.approximate)
 
+    def __repr__(self) -> str:
+        return f"<QuantityResult: estimate {number(self.estimate)}, {self.interval}>"
+
     def to_dict(self) -> dict[str, Any]:
         """Return plain Python values, ready for JSON; NaN becomes None."""
         return {
@@ -95,7 +99,7 @@ class QuantityResult:
         }
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Evaluation:
     """Estimates and intervals of the return a candidate would get.
 
@@ -356,6 +360,14 @@ class Evaluation:
 
     def __str__(self) -> str:
         return "\n".join([self.headline, "", *self.table.lines(), "", *self.remarks])
+
+    def __repr__(self) -> str:
+        names = ", ".join(self.quantities)
+        return f"<Evaluation: {self.headline}: {names}>"
+
+    def _repr_html_(self) -> str:
+        """Headline, table and remarks for a notebook."""
+        return summary(self.headline, self.table, self.remarks)
 
     # --- exports
 
