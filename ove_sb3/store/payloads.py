@@ -23,7 +23,7 @@ class Payload(NamedTuple):
 
     codec: str
     raw_size: int
-    content: memoryview
+    content: bytes
 
     @property
     def crc(self) -> int:
@@ -38,8 +38,8 @@ def encode(batch: pa.RecordBatch) -> Payload:
         stream.write_batch(batch)
     raw = sink.getvalue()
     if batch.nbytes <= _MANY_BYTES * batch.num_rows:
-        return Payload(_PLAIN, raw.size, memoryview(raw))
-    return Payload(_CODEC, raw.size, memoryview(pa.compress(raw, _CODEC)))
+        return Payload(_PLAIN, raw.size, raw.to_pybytes())
+    return Payload(_CODEC, raw.size, pa.compress(raw, _CODEC, asbytes=True))
 
 
 def decode(row: BatchRow, content: bytes, schema: Schema, path: Path) -> pa.Table:
