@@ -16,6 +16,7 @@ from stable_baselines3.common.callbacks import EventCallback
 from ove_sb3._files import replacing
 from ove_sb3._validation import check_integer, check_real
 from ove_sb3.collection.log_source import ATTEMPTS, Data, LogSource
+from ove_sb3.core.interval import lower_text
 from ove_sb3.core.methods import Method, as_method
 from ove_sb3.core.quantities import MOMENTS, Mean, Quantity, as_quantities
 from ove_sb3.data.log import LogLike
@@ -475,7 +476,7 @@ class OffPolicyVarianceCallback(EventCallback):
 
     def _save_best(self) -> None:
         if self.verbose >= 1:
-            print(f"New best lower bound of the mean: {self.best_mean_reward:.4g}")
+            print(f"New best lower bound of the mean: {lower_text(self.best_mean_reward)}")
         if self.best_model_save_path is None:
             return
         folder = Path(self.best_model_save_path)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from typing import Any
 
 from ove_sb3._escape import html_facts
@@ -74,7 +75,7 @@ class Interval:
         confidence = f"{100 * (1 - self.delta):g}%"
         contradiction = "" if self.consistent else ", bounds contradict each other"
         return (
-            f"{self.quantity} {confidence} {self.label} [{self.lower:.4g}, {self.upper:.4g}] "
+            f"{self.quantity} {confidence} {self.label} {bounds_text(self.lower, self.upper)} "
             f"({self.method}, n={self.n_trajectories}{contradiction})"
         )
 
@@ -103,6 +104,32 @@ class Interval:
             "assumptions": list(self.assumptions),
             "reasons": list(self.reasons),
         }
+
+
+def bounds_text(lower: float, upper: float) -> str:
+    """``[lower, upper]`` with four significant digits, rounded outward: still a valid interval."""
+    return f"[{lower_text(lower)}, {upper_text(upper)}]"
+
+
+def lower_text(bound: float) -> str:
+    """Lower bound as text, rounded down."""
+    return _rounded(bound, ROUND_FLOOR)
+
+
+def upper_text(bound: float) -> str:
+    """Upper bound as text, rounded up."""
+    return _rounded(bound, ROUND_CEILING)
+
+
+def _rounded(value: float, direction: str) -> str:
+    """Four significant digits, without an exponent where that is readable; a dash for NaN."""
+    if math.isnan(value):
+        return "-"
+    if not math.isfinite(value):
+        return f"{value}"
+    if 1e4 <= abs(value) < 1e7:
+        return f"{Decimal(value).to_integral_value(direction)}"
+    return f"{float(Context(prec=4, rounding=direction).create_decimal(Decimal(value))):.4g}"
 
 
 def label_word(guaranteed: bool) -> str:

@@ -14,7 +14,7 @@ from ove_sb3.errors import InvalidInputError
 
 from .assumptions import Assumptions
 from .inference import compute_interval, intersection, warn_without_support
-from .interval import Interval
+from .interval import Interval, bounds_text
 from .label import Evidence
 from .methods.anytime import AnytimeBetting
 from .quantities import Quantity, as_quantity
@@ -60,7 +60,7 @@ class ConfidenceSequence:
         interval = self.interval
         return (
             f"{interval.quantity} {100 * (1 - interval.delta):g}% {interval.label} at every "
-            f"n <= {self.n[-1]}: [{interval.lower:.4g}, {interval.upper:.4g}]"
+            f"n <= {self.n[-1]}: {bounds_text(interval.lower, interval.upper)}"
         )
 
     def __repr__(self) -> str:
@@ -69,7 +69,7 @@ class ConfidenceSequence:
     def _repr_html_(self) -> str:
         """Bounds at some numbers of trajectories, for a notebook."""
         some = np.unique(np.linspace(0, len(self) - 1, 6).astype(np.int64))
-        facts = {f"n = {self.n[k]}": f"[{self.lower[k]:.4g}, {self.upper[k]:.4g}]" for k in some}
+        facts = {f"n = {self.n[k]}": bounds_text(self.lower[k], self.upper[k]) for k in some}
         return html_facts(str(self), facts)
 
     def plot(self, ax: Axes | None = None) -> Axes:

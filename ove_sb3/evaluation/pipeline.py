@@ -14,7 +14,7 @@ from ove_sb3.core.inference import (
     transformed,
     warn_without_support,
 )
-from ove_sb3.core.interval import Interval
+from ove_sb3.core.interval import Interval, bounds_text
 from ove_sb3.core.methods import Method
 from ove_sb3.core.quantities import Quantity
 from ove_sb3.core.statistics import TrajectoryStatistics
@@ -242,7 +242,7 @@ def _result_warnings(result: QuantityResult) -> list[str]:
     if not interval.lower <= value <= interval.upper:
         return [
             f"the estimate of the {quantity.label}, {value:.4g}, lies outside its {interval.label} "
-            f"interval, [{interval.lower:.4g}, {interval.upper:.4g}]. They weigh episodes "
+            f"interval, {bounds_text(interval.lower, interval.upper)}. They weigh episodes "
             "differently: either a few heavily weighted episodes dominate the estimate, or a bound "
             f"failed, for which the probability is at most {interval.delta:g} where the "
             "assumptions hold."

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from ove_sb3.core.interval import Interval
+from ove_sb3.core.interval import Interval, lower_text, upper_text
 from ove_sb3.core.quantities import Quantity, as_quantity, short_number
 from ove_sb3.errors import InvalidInputError
 from ove_sb3.report.numbers import number, percent
@@ -202,12 +202,13 @@ def decide(
             return Verdict(name, "undecided", contradiction(lower, upper))
 
     def text(which: str, delta: float, value: float, limit: float) -> str:
-        sentence = f"The {percent(delta)} {which} bound is {number(value)}"
+        sentence = f"The {percent(delta)} {which} bound is {_bound_text(which, value)}"
         if reference_bound is None:
             return f"{sentence}."
         opposite = "lower" if which == "upper" else "upper"
         whose = "the behavior" if requirement.reference == "behavior" else requirement.reference
-        return f"{sentence}, and the {percent(delta)} {opposite} bound of {whose} {number(limit)}."
+        shown = _bound_text(opposite, limit)
+        return f"{sentence}, and the {percent(delta)} {opposite} bound of {whose} {shown}."
 
     proof = text(side, levels[0], near, near_limit)
     if requirement.holds(near, near_limit):
@@ -245,6 +246,10 @@ def needed_shrinkage(
 
 def _end(interval: Interval, side: str) -> float:
     return interval.upper if side == "upper" else interval.lower
+
+
+def _bound_text(side: str, bound: float) -> str:
+    return upper_text(bound) if side == "upper" else lower_text(bound)
 
 
 def contradiction(lower: float, upper: float) -> str:

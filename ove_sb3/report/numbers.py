@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from ove_sb3.core.interval import Interval, label_word
+from ove_sb3.core.interval import Interval, bounds_text, label_word
 
 
 def number(value: float) -> str:
@@ -17,10 +17,10 @@ def number(value: float) -> str:
 
 
 def bounds(interval: Interval | None) -> str:
-    """``[lower, upper]``, or a dash."""
+    """``[lower, upper]``, rounded outward, or a dash."""
     if interval is None:
         return "-"
-    return f"[{number(interval.lower)}, {number(interval.upper)}]"
+    return bounds_text(interval.lower, interval.upper)
 
 
 def label(*intervals: Interval) -> str:

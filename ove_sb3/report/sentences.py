@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from ove_sb3.core.interval import lower_text, upper_text
+
 from .numbers import bounds, label, number, percent
 from .views import ComparisonView, EvaluationView, VerdictView
 
@@ -50,8 +52,8 @@ def tail_sentence(result: EvaluationView) -> str | None:
         interval = one.interval
         low, high = interval.a_priori
         meaning = one.quantity.meaning(
-            number(interval.lower) if interval.lower > low else None,
-            number(interval.upper) if interval.upper < high else None,
+            lower_text(interval.lower) if interval.lower > low else None,
+            upper_text(interval.upper) if interval.upper < high else None,
             verb,
         )
         if meaning is not None and interval.guaranteed:

@@ -190,7 +190,7 @@ def test_adaptively_collected_data_are_taken_in_order() -> None:
     assert interval == ove.variance_interval(stats, reward_range=(-1, 1), adaptive=True, rng=2)
     assert any("order of logging" in text for text in interval.assumptions)
     for method in ("paper", "bootstrap", "normal"):
-        with pytest.raises(ove.InvalidInputError, match=f"`adaptive`=True .* got '{method}'"):
+        with pytest.raises(ove.InvalidInputError, match=f"must be 'betting' .* got '{method}'"):
             ove.variance_interval(stats, reward_range=(-1, 1), adaptive=True, method=method)
 
 
