@@ -74,6 +74,6 @@ def test_guaranteed_bounds_hold(study: Study, candidate: list[list[float]]) -> N
     ]
     rows = bound_rows(StudyResult(study, sizes, 0, Truth(*moments), domain.candidate, cells))
     guaranteed = [row for row in rows if row["guaranteed"]]
-    assert len(guaranteed) == 2 * 3
+    assert len(guaranteed) == 2 * 5
     for row in guaranteed:
         assert min(row["p_lower"], row["p_upper"]) > 0.001, row
