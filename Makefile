@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: setup test test-slow test-matrix test-browser pictures dist lint bench bench-peers reproduce reproduce-full clean
+.PHONY: setup test test-slow test-matrix test-browser pictures dist docs lint bench bench-peers reproduce reproduce-full clean
 
 setup: $(READY)
 
@@ -33,6 +33,10 @@ test-browser: setup
 # Runs the browser tests and updates the picture in the documentation.
 pictures: setup
 	OVE_PICTURES=docs/images $(BIN)/pytest -m browser tests/browser
+
+# The documentation site, in site/: opens from the file system, without a network.
+docs: setup
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 # The same tests on the oldest gymnasium that is supported, in an environment of its own.
 OLD := .venv-gymnasium-0.29
@@ -77,5 +81,5 @@ dist:
 	.venv-dist/bin/python tests/first_screen.py README.md
 
 clean:
-	rm -rf $(VENV) $(OLD) .peers build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache
+	rm -rf $(VENV) $(OLD) .peers build dist site *.egg-info .mypy_cache .ruff_cache .pytest_cache
 	find . -name __pycache__ -prune -exec rm -rf {} +

@@ -139,6 +139,7 @@ def measure_bounds(n: str, _: str) -> dict[str, float]:
     """CPU seconds and memory of computing the result from the statistics of n trajectories."""
     import ove_sb3 as ove
     from ove_sb3.data.metadata import Metadata
+    from ove_sb3.evaluation.behavior import Behavior
     from ove_sb3.evaluation.pipeline import _evaluate_statistics
     from ove_sb3.evaluation.plan import make_plan
 
@@ -162,13 +163,13 @@ def measure_bounds(n: str, _: str) -> dict[str, float]:
             ratios, rng.random(count), np.ones(count, dtype=np.int64), gamma=1.0, horizon=1
         )
 
-    _evaluate_statistics(statistics(1000), plan, Metadata(), "")  # compiles
+    _evaluate_statistics(Behavior(statistics(1000), plan), Metadata(), "")  # compiles
     stats = statistics(int(n))
     before = _resident()
     seconds = {
         "mean": _cpu(lambda: ove.mean_interval(stats, **known)),
         "variance": _cpu(lambda: ove.variance_interval(stats, **known)),
-        "all": _cpu(lambda: _evaluate_statistics(stats, plan, Metadata(), "")),
+        "all": _cpu(lambda: _evaluate_statistics(Behavior(stats, plan), Metadata(), "")),
     }
     return {**seconds, "more": _peak() - before}
 

@@ -1,4 +1,4 @@
-"""The paper's two figures, for each study."""
+"""The paper's two figures for each study, and a third of its risk quantities."""
 
 from __future__ import annotations
 
@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.stats import binomtest
 
+from ove_sb3.core.quantities import as_quantity
+
 from .runner import StudyResult
-from .settings import ESTIMATORS
-from .tables import Row, bound_rows, estimate_rows
+from .settings import ESTIMATORS, RISK, risk_bounds_of
+from .tables import Row, bound_rows, estimate_rows, risk_rows
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -58,14 +60,18 @@ _STYLE: Any = {
 
 
 def save(result: StudyResult, folder: Path) -> list[Path]:
-    """Write ``figure_a.png`` and ``figure_b.png``; returns their paths."""
+    """Write ``figure_a.png``, ``figure_b.png`` and ``figure_c.png``; returns their paths."""
     import matplotlib as mpl
     from matplotlib.backends.backend_agg import FigureCanvasAgg
 
     folder.mkdir(parents=True, exist_ok=True)
     paths = []
     with mpl.rc_context(_STYLE):
-        for name, draw in (("figure_a", figure_a), ("figure_b", figure_b)):
+        for name, draw in (
+            ("figure_a", figure_a),
+            ("figure_b", figure_b),
+            ("figure_c", figure_c),
+        ):
             figure = draw(result)
             FigureCanvasAgg(figure)
             paths.append(folder / f"{name}.png")
@@ -125,6 +131,47 @@ def figure_b(result: StudyResult) -> Figure:
     figure.suptitle(f"{result.study.title}: {result.sizes.n_trials} trials", fontsize=13)
     figure.legend(*left.get_legend_handles_labels(), loc="outside lower center", ncols=4)
     return figure
+
+
+def figure_c(result: StudyResult) -> Figure:
+    """Bounds and estimates of quantiles and CVaR."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(11.0, 8.0), layout="constrained")
+    panels = figure.subplots(2, 2, sharex=True).ravel()
+    rows = risk_rows(result)
+    for axes, quantity in zip(panels, RISK, strict=True):
+        _risk_lines(axes, result, [row for row in rows if row["quantity"] == quantity])
+    for axes in panels[2:]:
+        _count_axis(axes, result)
+    figure.suptitle(f"{result.study.title}: {result.sizes.n_trials} trials", fontsize=13)
+    figure.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=5)
+    return figure
+
+
+def _risk_lines(axes: Axes, result: StudyResult, rows: list[Row]) -> None:
+    """Mean bounds and estimates of one risk quantity, the truth, and the misses in the title."""
+    places = np.arange(len(result.sizes.n_grid))
+    for name in risk_bounds_of(result.study):
+        mine = [row for row in rows if row["bounds"] == name]
+        for side in ("upper", "lower"):
+            label = mine[0]["label"] if side == "upper" else None
+            style = {"markersize": 5, **_BOUND_STYLES[name]}
+            axes.plot(places, [row[side] for row in mine], label=label, **style)
+        if name == "betting":
+            estimates = [row["estimate"] for row in mine]
+            axes.plot(places, estimates, color=_ORANGE, marker="X", label="estimate: wis")
+    axes.axhline(rows[0]["truth"], color=_BLACK, linestyle="--", linewidth=1.2, label="truth")
+    title = as_quantity(rows[0]["quantity"]).label
+    guaranteed = [row for row in rows if row["bounds"] == "betting"]
+    below, above = (sum(row[f"misses_{side}"] for row in guaranteed) for side in ("lower", "upper"))
+    total = sum(row["trials"] for row in guaranteed)
+    axes.set_title(
+        f"{title[0].upper()}{title[1:]}: {below} lower and {above} upper of {total} bounds by "
+        "betting miss",
+        fontsize=10,
+    )
+    axes.set_ylabel("return")
 
 
 def _failure_bars(axes: Axes, result: StudyResult, rows: list[Row]) -> None:

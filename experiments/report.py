@@ -64,7 +64,7 @@ def fill_page(page: Path, results: Path) -> list[str]:
             return match[0]
         images = page.parent / "images"
         images.mkdir(exist_ok=True)
-        for figure in ("a", "b"):
+        for figure in ("a", "b", "c"):
             copy = images / f"reproduction_{match[2]}_{figure}.png"
             shutil.copyfile(folder / f"figure_{figure}.png", copy)
         filled.append(match[2])

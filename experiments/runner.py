@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +16,9 @@ from ove_sb3 import _parallel as parallel
 
 from .domains import make_domain
 from .policies import evaluation_policy
-from .settings import BOUNDS, ESTIMATORS, Sizes, Study, as_plain
+from .settings import BOUNDS, ESTIMATORS, RISK, RISK_BOUNDS, Sizes, Study, as_plain
 from .storage import fingerprint, read_json, versions, write_json
-from .trials import TRUTH_PART, merge_truth, run_trial, run_truth
+from .trials import TRUTH_PART, merge_risk, merge_truth, run_trial, run_truth
 
 FloatArray = NDArray[np.float64]
 
@@ -38,12 +38,15 @@ class Truth:
         Standard error of the variance; 0 if it is exact.
     episodes
         Number of on-policy episodes behind the estimate; 0 if it is exact.
+    risk
+        Risk quantities by name, from on-policy episodes.
     """
 
     mean: float
     variance: float
     standard_error: float = 0.0
     episodes: int = 0
+    risk: dict[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -79,6 +82,8 @@ class StudyResult:
             "candidate": self.candidate.tolist(),
             "estimators": list(ESTIMATORS),
             "bounds": {name: item.options for name, item in BOUNDS.items()},
+            "risk_quantities": list(RISK),
+            "risk_bounds": {name: item.options for name, item in RISK_BOUNDS.items()},
             "versions": versions(),
         }
 
@@ -124,6 +129,8 @@ def run_study(
         "seed": seed,
         "estimators": list(ESTIMATORS),
         "bounds": {name: item.options for name, item in BOUNDS.items()},
+        "risk": {name: item.options for name, item in RISK_BOUNDS.items()},
+        "risk_quantities": list(RISK),
     }
     trials = run_tasks(
         run_trial,
@@ -147,13 +154,12 @@ def find_truth(
     scheduler: str | None = None,
     progress: bool = True,
 ) -> Truth:
-    """Exact moments if they are known, else those of simulated on-policy episodes."""
+    """Exact moments if they are known; all else from simulated on-policy episodes."""
     exact = make_domain(study, candidate).exact_moments()
-    if exact is not None:
-        return Truth(*exact)
     plain = candidate.tolist()
     # Studies that differ only in the behavior share their truth.
     setting = {"domain": study.domain, "env": study.env, "candidate": plain, "seed": seed}
+    setting["gamma"] = study.gamma
     parts = run_tasks(
         run_truth,
         [(study, plain, seed, k) for k in range(-(-sizes.truth_episodes // TRUTH_PART))],
@@ -163,8 +169,12 @@ def find_truth(
         scheduler=scheduler,
         progress=progress,
     )
+    risk = merge_risk(parts)
+    if exact is not None:
+        return Truth(*exact, risk=risk)
     truth = merge_truth(parts)
-    return Truth(truth["mean"], truth["variance"], truth["standard_error"], int(truth["episodes"]))
+    episodes = int(truth["episodes"])
+    return Truth(truth["mean"], truth["variance"], truth["standard_error"], episodes, risk)
 
 
 def run_tasks(

@@ -164,6 +164,14 @@ BOUNDS = {
 #: Share of the episodes of a canary log in which the evaluation policy acts.
 CANARY_SHARE = 0.1
 
+#: Risk quantities of the third figure, and the bounds that are compared on them.
+RISK = ("quantile:0.05", "median", "quantile:0.95", "cvar:0.1")
+RISK_BOUNDS = {
+    "bootstrap": Bounds("bootstrap", Bootstrap(n_resamples=1000)),
+    "betting": BOUNDS["betting"],
+    "betting_ratio": BOUNDS["betting_ratio"],
+}
+
 _GRIDWORLD_HORIZON = 25
 
 #: The "standard" 4 x 4 gridworld of the textbook (Sutton and Barto): every move costs 1.
@@ -303,6 +311,12 @@ def bounds_of(study: Study) -> dict[str, Bounds]:
         for name, bounds in BOUNDS.items()
         if not bounds.uses_ratio or study.max_ratio is not None
     }
+
+
+def risk_bounds_of(study: Study) -> dict[str, Bounds]:
+    """Bounds of risk quantities; a bound on the ratio is of use in a single step only."""
+    known = study.max_ratio is not None and study.horizon == 1
+    return {name: bounds for name, bounds in RISK_BOUNDS.items() if known or not bounds.uses_ratio}
 
 
 def as_plain(settings: Study | Sizes | Training) -> dict[str, Any]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import math
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,8 +14,10 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 from scipy.stats import binomtest
 
+from ove_sb3.core.quantities import as_quantity
+
 from .runner import StudyResult
-from .settings import BOUNDS, ESTIMATORS, bounds_of
+from .settings import BOUNDS, ESTIMATORS, RISK, bounds_of, risk_bounds_of
 from .storage import write_json
 
 Row = dict[str, Any]
@@ -95,6 +99,38 @@ def bound_rows(result: StudyResult) -> list[Row]:
     return rows
 
 
+def risk_rows(result: StudyResult) -> list[Row]:
+    """One row per risk quantity, n and pair of bounds: means and misses, as in `bound_rows`."""
+    rows = []
+    delta = result.study.delta
+    for quantity, n in itertools.product(RISK, result.sizes.n_grid):
+        cells = [cell["risk"][quantity] for cell in result.cells if cell["n"] == n]
+        truth = result.truth.risk.get(quantity, math.nan)
+        rounding = 1e-9 * max(1.0, abs(truth))
+        for name, kind in risk_bounds_of(result.study).items():
+            lower, upper = np.array([cell["bounds"][name] for cell in cells]).T
+            trials = lower.size
+            rows.append(
+                {
+                    "study": result.study.name,
+                    "quantity": quantity,
+                    "n": n,
+                    "bounds": name,
+                    "label": kind.label,
+                    "guaranteed": kind.guaranteed,
+                    "delta": delta,
+                    "trials": trials,
+                    "truth": truth,
+                    "estimate": float(np.mean([cell["estimate"] for cell in cells])),
+                    "lower": float(lower.mean()),
+                    "upper": float(upper.mean()),
+                    "misses_lower": int((lower > truth + rounding).sum()),
+                    "misses_upper": int((upper < truth - rounding).sum()),
+                }
+            )
+    return rows
+
+
 def trial_rows(result: StudyResult) -> list[Row]:
     """Raw results: one row per trial, n, and estimator or pair of bounds."""
     rows: list[Row] = []
@@ -108,16 +144,20 @@ def trial_rows(result: StudyResult) -> list[Row]:
 
 
 def save(result: StudyResult, folder: Path) -> None:
-    """Write ``bounds.csv``, ``estimates.csv``, ``trials.parquet`` and ``settings.json``."""
+    """Write the tables as CSV, ``trials.parquet`` and ``settings.json``."""
     folder.mkdir(parents=True, exist_ok=True)
-    for name, rows in (("bounds", bound_rows(result)), ("estimates", estimate_rows(result))):
+    for name, rows in (
+        ("bounds", bound_rows(result)),
+        ("estimates", estimate_rows(result)),
+        ("risk", risk_rows(result)),
+    ):
         pyarrow.csv.write_csv(pa.Table.from_pylist(rows), folder / f"{name}.csv")
     pq.write_table(pa.Table.from_pylist(trial_rows(result)), folder / "trials.parquet")
     write_json(folder / "settings.json", result.settings())
 
 
 def as_text(result: StudyResult) -> str:
-    """Both tables of a study as text."""
+    """The tables of a study as text."""
     study, truth = result.study, result.truth
     source = (
         f"± {truth.standard_error:.2g} from {truth.episodes:,} on-policy episodes"
@@ -154,7 +194,22 @@ def as_text(result: StudyResult) -> str:
             for n in result.sizes.n_grid
         ],
     )
+    lines.append("\nrisk: mean bounds by betting, and misses − / +\n")
+    risk = [row for row in risk_rows(result) if row["bounds"] == "betting"]
+    lines += _aligned(
+        ["n", *(as_quantity(name).label for name in RISK)],
+        [
+            [f"{n:,}", *(_risk_cell(row) for row in risk if row["n"] == n)]
+            for n in result.sizes.n_grid
+        ],
+    )
+    lines.append(", ".join(f"{k} {v:.4g}" for k, v in truth.risk.items()) + " (on-policy)")
     return "\n".join(lines) + "\n"
+
+
+def _risk_cell(row: Row) -> str:
+    bounds = f"[{row['lower']:.3g}, {row['upper']:.3g}]"
+    return f"{bounds} {row['misses_lower']} / {row['misses_upper']}"
 
 
 def _aligned(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:

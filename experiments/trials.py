@@ -8,14 +8,24 @@ from typing import Any
 
 import numpy as np
 
-from ove_sb3.core.inference import estimate_variance, variance_interval
+from ove_sb3.core.inference import estimate, estimate_variance, interval
+from ove_sb3.core.quantities import as_quantity
 from ove_sb3.core.statistics import TrajectoryStatistics
 
 from .domains import make_domain
-from .settings import CANARY_SHARE, ESTIMATORS, Bounds, Study, bounds_of
+from .settings import (
+    CANARY_SHARE,
+    ESTIMATORS,
+    RISK,
+    Bounds,
+    Study,
+    bounds_of,
+    risk_bounds_of,
+)
 
 #: On-policy episodes simulated at a time.
 TRUTH_PART = 25_000
+_EVERY = 10  # of the sorted returns of a part is kept
 
 
 def run_trial(
@@ -37,8 +47,9 @@ def run_trial(
     Returns
     -------
     list of dict
-        For each n: ``estimates`` by name; ``bounds`` by name, lower and upper; ``mean_weight``;
-        and ``least_cdis``, the smallest X_i of Algorithm 4.
+        For each n: ``estimates`` by name; ``bounds`` by name, lower and upper; ``risk`` by
+        quantity, its estimate and bounds by name; ``mean_weight``; and ``least_cdis``, the smallest
+        X_i of Algorithm 4.
     """
     domain = make_domain(study, candidate)
     streams = np.random.SeedSequence([seed, zlib.crc32(study.name.encode()), trial]).generate_state(
@@ -56,7 +67,7 @@ def run_trial(
         }
         estimates = {name: estimate_variance(stats, name) for name in ESTIMATORS}
         bounds = {
-            name: _bounds(study, kind, by_log[kind.log], int(streams[1]))
+            name: _bounds(study, kind, "variance", by_log[kind.log], int(streams[1]))
             for name, kind in bounds_of(study).items()
         }
         cells.append(
@@ -65,6 +76,7 @@ def run_trial(
                 "n": n,
                 "estimates": estimates,
                 "bounds": bounds,
+                "risk": {name: _risk(study, name, stats, int(streams[1])) for name in RISK},
                 "mean_weight": float(stats.weights.mean()),
                 "least_cdis": float(stats.cdis.min()),
             }
@@ -72,10 +84,21 @@ def run_trial(
     return cells
 
 
-def _bounds(study: Study, kind: Bounds, stats: TrajectoryStatistics, seed: int) -> list[float]:
+def _risk(study: Study, name: str, stats: TrajectoryStatistics, seed: int) -> dict[str, Any]:
+    """Estimate and bounds of a risk quantity."""
+    bounds = {
+        key: _bounds(study, kind, name, stats, seed) for key, kind in risk_bounds_of(study).items()
+    }
+    return {"estimate": estimate(stats, name), "bounds": bounds}
+
+
+def _bounds(
+    study: Study, kind: Bounds, quantity: str, stats: TrajectoryStatistics, seed: int
+) -> list[float]:
     """Lower and upper bound, each with failure probability `study.delta`."""
-    interval = variance_interval(
+    found = interval(
         stats,
+        quantity,
         reward_range=study.reward_range,
         return_range=study.return_range,
         delta=2.0 * study.delta,
@@ -84,7 +107,7 @@ def _bounds(study: Study, kind: Bounds, stats: TrajectoryStatistics, seed: int) 
         method=kind.method,
         rng=np.random.default_rng(seed),
     )
-    return [interval.lower, interval.upper]
+    return [found.lower, found.upper]
 
 
 def run_truth(study: Study, candidate: Sequence[Any], seed: int, part: int) -> dict[str, Any]:
@@ -93,14 +116,24 @@ def run_truth(study: Study, candidate: Sequence[Any], seed: int, part: int) -> d
     Returns
     -------
     dict
-        ``n``, ``mean``, and the second to fourth central ``moments`` of the returns.
+        ``n``, ``mean``, the second to fourth central ``moments`` of the returns, and every tenth
+        return in increasing order, ``sorted``.
     """
     domain = make_domain(study, candidate)
     stream = np.random.SeedSequence([seed, zlib.crc32(b"truth"), part])
     returns = domain.returns(TRUTH_PART, np.random.default_rng(stream))
     mean = float(returns.mean())
     powers = [float(((returns - mean) ** k).mean()) for k in (2, 3, 4)]
-    return {"n": int(returns.size), "mean": mean, "moments": powers}
+    thinned = np.sort(returns)[_EVERY // 2 :: _EVERY]
+    return {"n": int(returns.size), "mean": mean, "moments": powers, "sorted": thinned.tolist()}
+
+
+def merge_risk(parts: Sequence[dict[str, Any]]) -> dict[str, float]:
+    """Risk quantities of the returns of all parts."""
+    if not parts:
+        return {}
+    returns = np.concatenate([part["sorted"] for part in parts])
+    return {name: as_quantity(name).of_sample(returns) for name in RISK}
 
 
 def merge_truth(parts: Sequence[dict[str, Any]]) -> dict[str, float]:

@@ -15,12 +15,8 @@ class BindLogger(BaseCallback):
     A model is made with its environment, so that the wrapper cannot know it in advance. Settings
     files name this callback beside the wrapper. Wrappers of other environments, such as that of an
     `EvalCallback`, stay unbound: they log nothing. Every run gets a log directory of its own: if
-    the wrapper's `path` exists, ``path_2``, ``path_3`` and so on.
-
-    Parameters
-    ----------
-    verbose : int
-        1: print the name of the log directory.
+    the wrapper's `path` exists, ``path_2``, ``path_3`` and so on. With ``verbose=1`` its name is
+    printed.
 
     Examples
     --------

@@ -22,9 +22,9 @@ from rich import markup
 from rich.console import Console
 from rich.table import Table as RichTable
 
+from ove_sb3._escape import visible
 from ove_sb3.core.registry import load_plugins
 from ove_sb3.errors import InvalidInputError, OveError, OveWarning
-from ove_sb3.report.escape import visible
 from ove_sb3.report.table import Table
 
 from .wording import in_options

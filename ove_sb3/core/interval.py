@@ -6,8 +6,10 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
+from ove_sb3._escape import html_facts
 
-@dataclass(frozen=True)
+
+@dataclass(frozen=True, repr=False)
 class Interval:
     """A confidence interval with its confidence level and the assumptions behind it.
 
@@ -75,6 +77,14 @@ class Interval:
             f"{self.quantity} {confidence} {self.label} [{self.lower:.4g}, {self.upper:.4g}] "
             f"({self.method}, n={self.n_trajectories}{contradiction})"
         )
+
+    def __repr__(self) -> str:
+        return f"<Interval: {self}>"
+
+    def _repr_html_(self) -> str:
+        """Interval and assumptions for a notebook."""
+        facts = {f"assumption {k}": text for k, text in enumerate(self.assumptions, 1)}
+        return html_facts(str(self), facts)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain Python values, ready for JSON; an infinite bound becomes None."""

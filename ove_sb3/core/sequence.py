@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ove_sb3._escape import html_facts
 from ove_sb3._validation import FloatArray, IntArray, check_integer
+from ove_sb3.errors import InvalidInputError
 
 from .assumptions import Assumptions
 from .inference import compute_interval, intersection, warn_without_support
@@ -26,7 +28,7 @@ _FIRST = 60  # trajectories: before, there is little more than the pilot
 _GROWTH = 1.35  # of the number of trajectories from one entry to the next
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class ConfidenceSequence:
     """Bounds at several numbers of trajectories, which hold at all of them together.
 
@@ -61,6 +63,15 @@ class ConfidenceSequence:
             f"n <= {self.n[-1]}: [{interval.lower:.4g}, {interval.upper:.4g}]"
         )
 
+    def __repr__(self) -> str:
+        return f"<ConfidenceSequence: {self}>"
+
+    def _repr_html_(self) -> str:
+        """Bounds at some numbers of trajectories, for a notebook."""
+        some = np.unique(np.linspace(0, len(self) - 1, 6).astype(np.int64))
+        facts = {f"n = {self.n[k]}": f"[{self.lower[k]:.4g}, {self.upper[k]:.4g}]" for k in some}
+        return html_facts(str(self), facts)
+
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draw the bounds against the number of trajectories; return the axes."""
         if ax is None:
@@ -89,6 +100,7 @@ def confidence_sequence(
     delta: float = 0.05,
     target_n: int | None = None,
     adaptive: bool = False,
+    n_envs: int = 1,
 ) -> ConfidenceSequence:
     """Bounds on a quantity of the candidate's return that hold simultaneously at every n.
 
@@ -111,6 +123,9 @@ def confidence_sequence(
         Number of trajectories at which the bounds are to be tightest; they hold at every number.
     adaptive : bool
         The behavior was changed based on earlier trajectories.
+    n_envs : int
+        Number of environments, for `stats` with `overlaps`: as many trajectories are under way at
+        any time, the last one included.
 
     Returns
     -------
@@ -128,6 +143,12 @@ def confidence_sequence(
     True
     """
     what = as_quantity(quantity)
+    n_envs = check_integer(n_envs, "n_envs", 1)
+    if n_envs > 1 and stats.overlaps is None:
+        raise InvalidInputError(
+            f"`n_envs` must be 1 for `stats` without `overlaps`, got {n_envs}. Pass `overlaps` to "
+            "trajectory_statistics: how many others ended while each trajectory was running."
+        )
     if target_n is not None:
         target_n = check_integer(target_n, "target_n", 2)
     assumptions = Assumptions(
@@ -142,7 +163,7 @@ def confidence_sequence(
     )
     warn_without_support(stats)
     sizes = look_sizes(len(stats))
-    parts = (part_at(stats, int(n), target_n) for n in sizes)
+    parts = (part_at(stats, int(n), target_n, n_envs) for n in sizes)
     intervals = [compute_interval(part, what, method, assumptions) for part, method in parts]
     running = list(accumulate(intervals, intersection))
     return ConfidenceSequence(
@@ -167,8 +188,8 @@ def geometric_sizes(n: int, growth: float) -> IntArray:
 
 
 def part_at(
-    stats: TrajectoryStatistics, n: int, target_n: int | None
+    stats: TrajectoryStatistics, n: int, target_n: int | None, n_envs: int = 1
 ) -> tuple[TrajectoryStatistics, AnytimeBetting]:
     """Statistics when n trajectories had ended, and the method whose bounds hold at every n."""
     part = stats if n == len(stats) else stats.select(np.arange(n))
-    return part, AnytimeBetting(target_n, under_way(stats, n))
+    return part, AnytimeBetting(target_n, under_way(stats, n, n_envs))

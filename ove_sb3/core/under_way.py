@@ -44,19 +44,32 @@ class UnderWay:
         return int(self.least.size)
 
 
-def under_way(stats: TrajectoryStatistics, n: int) -> UnderWay:
+def under_way(stats: TrajectoryStatistics, n: int, n_envs: int = 1) -> UnderWay:
     """Episodes under way when the first n of `stats` had ended.
 
-    They are known from those that ended later, and from the records of the log.
+    They are known from those that ended later, and from the records of the log; without records,
+    `n_envs` were under way at any time.
     """
     if stats.has_beginnings:
         return _in_log(stats, n)
     if stats.overlaps is None:
         return UnderWay()
     began = np.arange(len(stats)) - stats.overlaps
-    later = np.sort(began[n:][began[n:] <= n])
-    still = np.full(later.size, n)
-    return UnderWay(later, later, still, sequential=False, n_expected=int(np.sum(began <= 0)))
+    later = began[n:][began[n:] <= n]
+    unknown = n_envs - later.size
+    if unknown < 0:
+        raise InvalidInputError(
+            "`n_envs` must be the number of environments that ran at the same time, got "
+            f"{n_envs}, but {later.size} episodes were under way when {n} had ended, according to "
+            "`overlaps`."
+        )
+    return UnderWay(
+        np.concatenate([later, np.zeros(unknown, np.int64)]),
+        np.concatenate([later, np.full(unknown, n)]),
+        np.full(n_envs, n),
+        sequential=False,
+        n_expected=n_envs,
+    )
 
 
 def _in_log(stats: TrajectoryStatistics, n: int) -> UnderWay:

@@ -15,6 +15,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from ove_sb3._escape import html_facts
 from ove_sb3._validation import check_integer
 from ove_sb3.errors import InvalidInputError, OveError
 from ove_sb3.store.columns import Arrays
@@ -279,6 +280,11 @@ class Log:
         return (
             f"Log: {self.n_steps} steps{env} in {n} shard{'s' * (n != 1)} of {self.path}{adaptive}"
         )
+
+    def _repr_html_(self) -> str:
+        """Content of the log for a notebook."""
+        size = {"episodes": len(self), "steps": self.n_steps, "shards": self.n_shards}
+        return html_facts(f"Log {self.path}", size | self.metadata.facts)
 
     def chunks(self) -> Iterator[Trajectories]:
         """All episodes in the order of logging, about `chunk_steps` steps at a time.

@@ -125,6 +125,18 @@ class Metadata:
             return None
         return Logging({int(writer): record for writer, record in self.begun.items()})
 
+    @property
+    def facts(self) -> dict[str, object]:
+        """Origin of the log in words, for a reader."""
+        return {
+            "environment": self.env_id,
+            "behavior": self.behavior,
+            "behavior learned": "yes" if self.adaptive else None,
+            "most steps of an episode": self.horizon,
+            "range of rewards": self.reward_range,
+            "seed": self.seed,
+        }
+
     def to_dict(self) -> dict[str, Any]:
         """Plain dict that `json.dumps` accepts."""
         return asdict(self)

@@ -20,6 +20,22 @@ BEHAVIOR = "behavior"
 
 
 @dataclass(frozen=True, eq=False)
+class Component:
+    """A policy of a mixture drawn once per episode.
+
+    Attributes
+    ----------
+    stats : TrajectoryStatistics
+        Statistics of the log with this policy as the candidate.
+    max_weight : float
+        1 over its share in the mixture.
+    """
+
+    stats: TrajectoryStatistics = field(repr=False)
+    max_weight: float
+
+
+@dataclass(frozen=True, eq=False)
 class Behavior:
     """Bounds on the behavior's return.
 
@@ -28,10 +44,14 @@ class Behavior:
     logged : TrajectoryStatistics
         Statistics of the log for any candidate.
     plan : Plan
+    components : tuple of Component
+        Of a mixture drawn once per episode; empty where the log does not hold the action
+        probabilities of its policies.
     """
 
     logged: TrajectoryStatistics = field(repr=False)
     plan: Plan = field(repr=False)
+    components: tuple[Component, ...] = ()
 
     @property
     def is_one_policy(self) -> bool:
@@ -67,8 +87,10 @@ class Behavior:
         own.__dict__["n_repeated"] = stats.n_repeated  # a property of the episodes, not of weights
         return own
 
-    def interval(self, quantity: Quantity, delta: float, side: str = "both") -> Interval:
-        """Interval of a quantity of the behavior's return.
+    def interval(
+        self, quantity: Quantity, delta: float, side: str = "both", reference: str = BEHAVIOR
+    ) -> Interval:
+        """Interval of a quantity of the return of the behavior, or of one of its components.
 
         It is valid even if the candidate depends on the log.
         """
@@ -77,36 +99,61 @@ class Behavior:
             candidate_depends_on_log=False,
             candidate_selected_on_log=False,
         )
+        component = self._component(reference)
+        stats = self.stats if component is None else component.stats
         assumptions = replace(
             self.plan.at(delta),
             evidence=evidence,
-            max_ratio=1.0,
+            max_ratio=1.0 if component is None else None,
             max_ratio_reason=None,
-            max_weight=1.0,
+            max_weight=1.0 if component is None else component.max_weight,
         )
         return compute_interval(
-            self.stats, quantity, self.plan.method, assumptions, side=side, rng=self.plan.seed
+            stats, quantity, self.plan.method, assumptions, side=side, rng=self.plan.seed
         )
+
+    def estimate(self, quantity: Quantity, reference: str) -> float:
+        """Point estimate of a quantity of the behavior, or of one of its components."""
+        component = self._component(reference)
+        if component is None:
+            return quantity.of_sample(self.logged.returns)
+        return self.plan.estimate(component.stats, quantity)
+
+    def _component(self, reference: str) -> Component | None:
+        """Component that a reference such as ``"behavior:0"`` names; None for the behavior."""
+        index = _index(reference)
+        return None if index is None else self.components[index]
 
     def check_comparable(self, reference: str) -> None:
         """Refuse a comparison with a behavior that is not one fixed policy."""
-        if reference != BEHAVIOR:
+        index, n = _index(reference), self.plan.n_components
+        if self.plan.assumptions.evidence.adaptive:
             raise InvalidInputError(
-                f"a requirement must compare with a number or the behavior, got {reference!r}: "
-                "the log does not hold the action probabilities of the components of a mixture. "
-                "Evaluate the component as a candidate, with ove_sb3.compare, and compare the "
-                "intervals."
+                f'a requirement must not compare with "{reference}" where the behavior changed '
+                "while the log was written: it is not one policy with one distribution of returns. "
+                "Log with a fixed policy, or compare with a number."
             )
-        if self.plan.n_components:
+        if index is None and n:
             raise InvalidInputError(
-                'a requirement must not compare with "behavior" where one of '
-                f"{self.plan.n_components} policies was drawn for every episode: the variance of "
-                "such a mixture contains the difference between the policies. Evaluate one of them "
-                "as a candidate, with ove_sb3.compare, and compare the intervals."
+                f'a requirement must not compare with "behavior" where one of {n} policies was '
+                "drawn for every episode: the variance of such a mixture contains the difference "
+                'between the policies. Name one of them, such as "behavior:0".'
             )
-        if not self.is_one_policy:
+        if index is not None and not self.components:
             raise InvalidInputError(
-                'a requirement must not compare with "behavior" where the behavior changed while '
-                "the log was written: it is not one policy with one distribution of returns. Log "
-                "with a fixed policy, or compare with a number."
+                f'a requirement must not compare with "{reference}": the log does not hold the '
+                "action probabilities of several policies. Log with MixturePolicy(..., "
+                'per="episode"), or evaluate the policy as a candidate, with ove_sb3.compare, and '
+                "compare the intervals."
             )
+        if index is not None and index >= n:
+            raise InvalidInputError(
+                f'a requirement must compare with "behavior:0" to "behavior:{n - 1}", the policies '
+                f'of the mixture that wrote the log, got "{reference}".'
+            )
+
+
+def _index(reference: str) -> int | None:
+    """Number of the component that a reference names; None for the behavior itself."""
+    _, colon, index = reference.partition(":")
+    return int(index) if colon else None

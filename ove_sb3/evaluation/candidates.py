@@ -12,6 +12,7 @@ import numpy as np
 from ove_sb3._validation import FloatArray, as_float_vector, check_flag
 from ove_sb3.core.steps import StepScores
 from ove_sb3.core.truncation import truncated_columns
+from ove_sb3.data.log import LogLike
 from ove_sb3.data.metadata import Metadata
 from ove_sb3.data.trajectories import DISCRETE_KINDS, Trajectories
 from ove_sb3.errors import BehaviorError, InvalidInputError
@@ -167,7 +168,8 @@ class ComponentCandidate:
 
     Attributes
     ----------
-    policy : Policy
+    policy : Policy or None
+        None where its action distribution is not needed.
     index : int
         Number of the policy in the mixture.
     weights : tuple of float
@@ -212,6 +214,23 @@ def _component(policy: Any, metadata: Metadata, deterministic: bool, label: str)
             weights = tuple(float(entry["weight"]) for entry in metadata.components)
             return ComponentCandidate(acting, index, weights, label)
     return None
+
+
+def logged_components(log: LogLike) -> list[ComponentCandidate]:
+    """The policies of a mixture drawn per episode, if the log holds their action probabilities."""
+    from ove_sb3.policies.episode_mixture import COMPONENT_LOG_PROBS
+
+    entries = log.metadata.components
+    if not entries or not log.n_steps:
+        return []
+    _, first = next(iter(log.part(0, 1).windows(1)))
+    if COMPONENT_LOG_PROBS not in first.columns:
+        return []
+    weights = tuple(float(entry["weight"]) for entry in entries)
+    return [
+        ComponentCandidate(None, index, weights, str(entry["policy"]))
+        for index, entry in enumerate(entries)
+    ]
 
 
 def provenance_of(candidate: Candidate) -> Provenance:

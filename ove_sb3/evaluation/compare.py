@@ -16,6 +16,7 @@ from ove_sb3.core.quantities import MOMENTS, Quantity, as_quantities
 from ove_sb3.data.log import Log, as_log
 from ove_sb3.data.trajectories import Trajectories
 from ove_sb3.errors import InvalidInputError
+from ove_sb3.report.html import summary
 from ove_sb3.report.numbers import bounds, count, label, number, percent
 from ove_sb3.report.table import Table
 
@@ -29,7 +30,7 @@ from .result import Evaluation
 RANKINGS = {"variance": "a smaller variance", "mean": "a larger mean"}
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Comparison:
     """Evaluations of several candidates, in order of their bounds.
 
@@ -173,6 +174,14 @@ class Comparison:
 
     def __str__(self) -> str:
         return "\n".join([self.headline, "", *self.table.lines(), "", *self.remarks])
+
+    def __repr__(self) -> str:
+        best = "no best candidate" if self.best is None else f"best: {self.best}"
+        return f"<Comparison of {', '.join(self.evaluations)}; {best}>"
+
+    def _repr_html_(self) -> str:
+        """Headline, table and remarks for a notebook."""
+        return summary(self.headline, self.table, self.remarks)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain Python values, ready for JSON."""

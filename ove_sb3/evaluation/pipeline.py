@@ -23,11 +23,12 @@ from ove_sb3.data.metadata import Metadata
 from ove_sb3.errors import SupportWarning
 
 from .advice import advise, convergence_rate, episodes_for, half_intervals
-from .behavior import Behavior
+from .behavior import Behavior, Component
 from .candidates import (
     Candidate,
     LoggedBehavior,
     PolicyCandidate,
+    logged_components,
     provenance_of,
     weight_bound,
 )
@@ -49,9 +50,10 @@ def evaluate_candidates(
     progress: bool | None = None,
 ) -> list[Evaluation]:
     """Evaluate candidates in one pass over the log."""
+    policies = logged_components(log)
     reduced = reduce_log(
         log,
-        candidates,
+        [*candidates, *policies],
         gamma=plan.assumptions.gamma,
         horizon=plan.assumptions.horizon,
         columns=plan.columns,
@@ -61,13 +63,18 @@ def evaluate_candidates(
         progress=progress,
     )
     evaluations = []
-    for candidate, stats in zip(candidates, reduced, strict=True):
+    components = tuple(
+        Component(stats, policy.max_weight)
+        for policy, stats in zip(policies, reduced[len(candidates) :], strict=True)
+    )
+    for candidate, stats in zip(candidates, reduced[: len(candidates)], strict=True):
         warn_without_support(stats)
         own_plan = plan.for_candidate(provenance_of(candidate), log.metadata)
         own_plan = own_plan.bounded(weight_bound(candidate))
         if isinstance(candidate, PolicyCandidate):
             own_plan = own_plan.knowing(candidate.ratio_bound)
-        evaluations.append(_evaluate_statistics(stats, own_plan, log.metadata, candidate.label))
+        behavior = Behavior(stats, own_plan, components)
+        evaluations.append(_evaluate_statistics(behavior, log.metadata, candidate.label))
     return evaluations
 
 
@@ -110,11 +117,9 @@ def evaluate_a_priori(log: LogLike, candidate: Candidate, plan: Plan, reason: st
     )
 
 
-def _evaluate_statistics(
-    stats: TrajectoryStatistics, plan: Plan, metadata: Metadata, label: str
-) -> Evaluation:
+def _evaluate_statistics(behavior: Behavior, metadata: Metadata, label: str) -> Evaluation:
+    stats, plan = behavior.logged, behavior.plan
     missing = missing_support(stats)
-    behavior = Behavior(stats, plan)
     bases = plan.base_quantities
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", SupportWarning)  # the result has its own warnings
@@ -157,6 +162,7 @@ def _evaluate_statistics(
         stats=stats,
         n_trajectories=len(stats),
         n_steps=stats.n_steps,
+        logged=behavior,
         suggestions=found,
     )
 

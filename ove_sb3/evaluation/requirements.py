@@ -118,14 +118,17 @@ class Verdict:
     reason : str
         Bounds behind the status, in words.
     episodes_needed : int or None
-        For an undecided requirement that the estimate satisfies: about how many episodes in all
-        would prove it; None if that is unknown.
+        For an undecided requirement: about how many episodes in all would decide it, if the
+        estimate is right; None if that is unknown.
+    leaning : {"prove", "refute"}
+        Whether so many episodes would prove or refute it.
     """
 
     requirement: str
     status: Status
     reason: str
     episodes_needed: int | None = None
+    leaning: Literal["prove", "refute"] = "prove"
 
     @property
     def proven(self) -> bool:
@@ -134,7 +137,7 @@ class Verdict:
 
     def __str__(self) -> str:
         needed = self.episodes_needed
-        hint = "" if needed is None else f" About {needed} episodes would prove it."
+        hint = "" if needed is None else f" About {needed} episodes would {self.leaning} it."
         return f"{self.requirement}: {self.status}. {self.reason}{hint}"
 
     def to_dict(self) -> dict[str, Any]:
@@ -144,6 +147,7 @@ class Verdict:
             "status": self.status,
             "reason": self.reason,
             "episodes_needed": self.episodes_needed,
+            "leaning": self.leaning,
         }
 
 
@@ -171,8 +175,8 @@ def decide(
     n_requirements : int
         Number of requirements decided together.
     episodes_needed : callable
-        Number of episodes from an undecided requirement, its proving bound and that of its
-        reference.
+        Number of episodes from an undecided requirement, and the bounds on the candidate and the
+        reference that would prove it, or those that would refute it.
     reference_bound : callable, optional
         One-sided interval of the reference, for a requirement that has one.
     """
@@ -202,14 +206,41 @@ def decide(
         if reference_bound is None:
             return f"{sentence}."
         opposite = "lower" if which == "upper" else "upper"
-        return f"{sentence}, and the behavior's {percent(delta)} {opposite} bound {number(limit)}."
+        whose = "the behavior" if requirement.reference == "behavior" else requirement.reference
+        return f"{sentence}, and the {percent(delta)} {opposite} bound of {whose} {number(limit)}."
 
     proof = text(side, levels[0], near, near_limit)
     if requirement.holds(near, near_limit):
         return Verdict(name, "proven", proof)
     if not requirement.holds(far, far_limit):
         return Verdict(name, "refuted", text(other, levels[1], far, far_limit))
-    return Verdict(name, "undecided", proof, episodes_needed(requirement, near, near_limit))
+    needed = episodes_needed(requirement, near, near_limit)
+    if needed is not None:
+        return Verdict(name, "undecided", proof, needed)
+    refutation = text(other, levels[1], far, far_limit)
+    needed = episodes_needed(requirement, far, far_limit)
+    reason = proof if needed is None else f"{proof} {refutation}"
+    return Verdict(name, "undecided", reason, needed, "prove" if needed is None else "refute")
+
+
+def needed_shrinkage(
+    requirement: Requirement, value: float, reference: float, bound: float, reference_bound: float
+) -> float:
+    """Factor by which bounds must come closer to the estimates to just decide a requirement.
+
+    It is not between 0 and 1 where that would not decide it, because the estimates are on the other
+    side of the limit.
+
+    Parameters
+    ----------
+    requirement : Requirement
+    value, reference : float
+        Estimates of the candidate and of the reference, 0 if there is none.
+    bound, reference_bound : float
+        Bounds that would prove it, or those that would refute it.
+    """
+    excess = (bound - value) - (reference_bound - reference)
+    return (reference + requirement.limit - value) / excess if excess else math.nan
 
 
 def _end(interval: Interval, side: str) -> float:

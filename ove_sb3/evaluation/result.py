@@ -18,6 +18,7 @@ from ove_sb3.core.methods import Betting
 from ove_sb3.core.quantities import Quantile, Quantity, as_quantity
 from ove_sb3.core.statistics import TrajectoryStatistics
 from ove_sb3.errors import InvalidInputError
+from ove_sb3.report.html import summary
 from ove_sb3.report.numbers import bounds, count, label, number, percent
 from ove_sb3.report.sentences import tail_sentence
 from ove_sb3.report.table import Table
@@ -31,6 +32,7 @@ from .requirements import (
     Verdict,
     contradiction,
     decide,
+    needed_shrinkage,
     parse_requirements,
 )
 from .suggestions import Suggestion
@@ -40,7 +42,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class QuantityResult:
     """Estimate and intervals of one quantity of the return.
 
@@ -83,6 +85,9 @@ class QuantityResult:
         """The main interval, then the approximate one if there is one."""
         return (self.interval,) if self.approximate is None else (self.interval, self.approximate)
 
+    def __repr__(self) -> str:
+        return f"<QuantityResult: estimate {number(self.estimate)}, {self.interval}>"
+
     def to_dict(self) -> dict[str, Any]:
         """Return plain Python values, ready for JSON; NaN becomes None."""
         return {
@@ -94,7 +99,7 @@ class QuantityResult:
         }
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Evaluation:
     """Estimates and intervals of the return a candidate would get.
 
@@ -118,6 +123,8 @@ class Evaluation:
         The statistics behind the result; None if they could not be computed.
     n_trajectories, n_steps : int
         Size of the log.
+    logged : Behavior or None
+        The behavior's own return, for comparisons with it.
     suggestions : tuple of Suggestion
         Changes that would narrow the interval of the variance, with the interval each would give,
         narrowest first; in words among `advice`.
@@ -135,6 +142,7 @@ class Evaluation:
     stats: TrajectoryStatistics | None = field(repr=False)
     n_trajectories: int
     n_steps: int
+    logged: Behavior | None = field(default=None, repr=False)
     suggestions: tuple[Suggestion, ...] = ()
 
     def __getitem__(self, quantity: str | Quantity) -> QuantityResult:
@@ -251,14 +259,14 @@ class Evaluation:
 
     def _reference_bound(self, requirement: Requirement) -> BoundFunction | None:
         """One-sided bounds on the reference of a requirement."""
-        if requirement.reference is None:
+        reference, behavior = requirement.reference, self.logged
+        if reference is None:
             return None
-        assert self.stats is not None
-        behavior = Behavior(self.stats, self.plan)
-        behavior.check_comparable(requirement.reference)
+        assert behavior is not None
+        behavior.check_comparable(reference)
 
         def bound(quantity: Quantity, side: str, delta: float) -> Interval:
-            return behavior.interval(quantity, delta, side)
+            return behavior.interval(quantity, delta, side, reference)
 
         return bound
 
@@ -281,10 +289,10 @@ class Evaluation:
         plan, quantity = self.plan, requirement.quantity
         value = plan.estimate(self.stats, quantity)
         reference = 0.0
-        if requirement.reference is not None:
-            reference = quantity.of_sample(self.stats.returns)
-        excess = (bound - value) - (reference_bound - reference)
-        if not requirement.holds(value, reference) or excess == 0.0:
+        if requirement.reference is not None and self.logged is not None:
+            reference = self.logged.estimate(quantity, requirement.reference)
+        shrinkage = needed_shrinkage(requirement, value, reference, bound, reference_bound)
+        if not 0.0 < shrinkage < 1.0:
             return None
         assumptions = plan.at(plan.interval_delta)
 
@@ -295,9 +303,7 @@ class Evaluation:
             self.stats, interval_of, seed=plan.seed, in_order=assumptions.evidence.adaptive
         )
         rate = convergence_rate(interval_of(self.stats), halves)
-        return episodes_for(
-            self.n_trajectories, (reference + requirement.limit - value) / excess, rate
-        )
+        return episodes_for(self.n_trajectories, shrinkage, rate)
 
     # --- text
 
@@ -354,6 +360,14 @@ class Evaluation:
 
     def __str__(self) -> str:
         return "\n".join([self.headline, "", *self.table.lines(), "", *self.remarks])
+
+    def __repr__(self) -> str:
+        names = ", ".join(self.quantities)
+        return f"<Evaluation: {self.headline}: {names}>"
+
+    def _repr_html_(self) -> str:
+        """Headline, table and remarks for a notebook."""
+        return summary(self.headline, self.table, self.remarks)
 
     # --- exports
 

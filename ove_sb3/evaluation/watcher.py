@@ -26,7 +26,7 @@ from .following import Following
 from .growth import check_growth
 from .model_files import load_model, load_normalizer
 from .plan import Plan, make_plan
-from .requirements import BoundFunction, Requirement, Status, decide
+from .requirements import BoundFunction, Requirement, Status, decide, needed_shrinkage
 from .watch_state import WatchState
 
 _GROWTH = 1.1  # of the number of episodes from one evaluation to the next
@@ -221,11 +221,8 @@ class _Bounds:
         reference = 0.0
         if requirement.reference is not None:
             reference = quantity.of_sample(self.part.returns)
-        excess = (bound - value) - (reference_bound - reference)
-        if not requirement.holds(value, reference) or excess == 0.0:
-            return None
-        shrink = (reference + requirement.limit - value) / excess
-        return episodes_for(len(self.part), shrink, _RATE)
+        shrinkage = needed_shrinkage(requirement, value, reference, bound, reference_bound)
+        return episodes_for(len(self.part), shrinkage, _RATE)
 
     def _best(self, whose: str, interval: Interval) -> Interval:
         if interval.reasons:

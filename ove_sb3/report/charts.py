@@ -7,10 +7,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from ove_sb3._escape import escape
 from ove_sb3._validation import FloatArray
 from ove_sb3.core.statistics import TrajectoryStatistics
 
-from .escape import escape
 from .numbers import number
 from .shapes import Bar, DistributionChart, IntervalChart, concentration, ticks
 

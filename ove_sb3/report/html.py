@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from .escape import escape
+from ove_sb3._escape import escape
+
 from .style import STYLE
 from .table import Table
 
@@ -61,6 +62,11 @@ def table(model: Table) -> str:
     return (
         f'<table class="wide"><thead><tr>{head}</tr></thead><tbody>{"".join(lines)}</tbody></table>'
     )
+
+
+def summary(title: str, model: Table, remarks: Sequence[str]) -> str:
+    """Title, table and remarks, for notebooks."""
+    return f"<p><strong>{escape(title)}</strong></p>{table(model)}{bullets(remarks)}"
 
 
 def facts(rows: Sequence[tuple[str, str]]) -> str:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from ove_sb3._escape import escape
+
 from . import html
 from .charts import distribution_svg, intervals_chart, locations_svg, weights_chart
-from .escape import escape
 from .numbers import count, label, number, percent
 from .sentences import Answer, comparison_answer, evaluation_answer, tail_sentence
 from .shapes import (

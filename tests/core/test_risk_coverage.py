@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import math
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
@@ -13,13 +14,14 @@ import ove_sb3 as ove
 from ove_sb3._validation import FloatArray
 from ove_sb3.core.quantities import cvar
 from tests.problems.bandits import recommender
+from tests.problems.queue import QUEUES
 from tests.problems.risk import Outcomes, problems, truth
 
 from . import test_overlaps as concurrent
+from . import test_unfinished as unfinished
 
 PROBLEMS = problems()
 LEVELS = (0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99)
-ALL = [f"{kind}:{p}" for kind in ("quantile", "cvar") for p in LEVELS]
 
 
 def probabilities(problem: Outcomes) -> list[str]:
@@ -35,35 +37,39 @@ def check(counts: dict[tuple[str, float], list[int]], trials: int) -> None:
             assert binom.sf(count - 1, trials, delta / 2) > 1e-4, f"{name} {delta}: {misses}"
 
 
-def count_misses(
-    problem: Outcomes, quantities: list[str], n: int, deltas: tuple[float, ...], trials: int
-) -> dict[tuple[str, float], list[int]]:
-    """Bounds that miss, [lower, upper], knowing the bound on the weights and not."""
-    known = [None] if problem.max_weight is None else [None, problem.max_weight]
-    values = {name: truth(problem.distribution, name) for name in quantities}
-    counts = {
-        (f"{name} max_weight={bound}", delta): [0, 0]
-        for name in quantities
-        for bound in known
-        for delta in deltas
-    }
-    for trial in range(trials):
-        stats = problem.statistics(n, np.random.default_rng([trial, n]))
-        for name in quantities:
-            for bound in known:
-                for delta in deltas:
-                    interval = ove.interval(
-                        stats,
-                        name,
-                        reward_range=problem.reward_range,
-                        max_weight=bound,
-                        delta=delta,
-                        method=ove.Betting(n_shuffles=1),
-                    )
-                    assert interval.guaranteed == interval.consistent
-                    missed = counts[f"{name} max_weight={bound}", delta]
-                    missed[0] += interval.lower > values[name] + 1e-9
-                    missed[1] += interval.upper < values[name] - 1e-9
+@dataclass(frozen=True)
+class Cell:
+    """A quantity of a problem at one n, one delta, and knowing the bound on the weights or not."""
+
+    problem: str
+    quantity: str
+    n: int
+    delta: float
+    known: bool
+
+
+def count_misses(cells: list[Cell], trials: int) -> dict[tuple[str, float], list[int]]:
+    """Bounds that miss, [lower, upper]; cells of one problem and n share their logs."""
+    counts = {(str(cell), cell.delta): [0, 0] for cell in cells}
+    for name, n in dict.fromkeys((cell.problem, cell.n) for cell in cells):
+        problem = PROBLEMS[name]
+        together = [cell for cell in cells if (cell.problem, cell.n) == (name, n)]
+        values = {cell: truth(problem.distribution, cell.quantity) for cell in together}
+        for trial in range(trials):
+            stats = problem.statistics(n, np.random.default_rng([trial, n]))
+            for cell in together:
+                interval = ove.interval(
+                    stats,
+                    cell.quantity,
+                    reward_range=problem.reward_range,
+                    max_weight=problem.max_weight if cell.known else None,
+                    delta=cell.delta,
+                    method=ove.Betting(n_shuffles=1),
+                )
+                assert interval.guaranteed == interval.consistent
+                missed = counts[str(cell), cell.delta]
+                missed[0] += interval.lower > values[cell] + 1e-9
+                missed[1] += interval.upper < values[cell] - 1e-9
     return counts
 
 
@@ -71,18 +77,50 @@ def count_misses(
     "name", ["rare heavy low", "rare heavy high", "atom at the quantile", "many values", "tiny"]
 )
 def test_misses_stay_below_delta(name: str) -> None:
-    problem, trials = PROBLEMS[name], 50
-    quantities = ["quantile:0.05", "median", "cvar:0.25", probabilities(problem)[0]]
-    check(count_misses(problem, quantities, 60, (0.4,), trials), trials)
+    quantities = ["quantile:0.05", "median", "cvar:0.25", probabilities(PROBLEMS[name])[0]]
+    cells = [Cell(name, one, 60, 0.4, known) for one in quantities for known in (False, True)]
+    check(count_misses(cells, 50), 50)
+
+
+SIZES, DELTAS = (20, 100, 1000, 10_000), (0.05, 0.2)
+
+
+def drawn_cells() -> list[Cell]:
+    """Two quantiles, a CVaR and a probability for every problem and n, taking settings in turn."""
+    cells = []
+    for k, (name, n) in enumerate(itertools.product(PROBLEMS, SIZES)):
+        limits = probabilities(PROBLEMS[name])
+        # 4 is prime to 9, so that every level meets every n.
+        turn = k // len(SIZES) + 4 * k
+        chosen = [
+            f"quantile:{LEVELS[turn % 9]}",
+            f"quantile:{LEVELS[(turn + 5) % 9]}",
+            f"cvar:{LEVELS[(turn + 2) % 9]}",
+            limits[k % 2],
+        ]
+        for place, quantity in enumerate(chosen):
+            odd = k + place + k // len(SIZES)
+            cells.append(Cell(name, quantity, n, DELTAS[odd % 2], known=odd // 2 % 2 == 1))
+    return cells
+
+
+def test_every_problem_level_n_and_delta_is_among_those_tested_at_length() -> None:
+    cells = drawn_cells()
+    for kind in ("quantile", "cvar", "p_below"):
+        some = [cell for cell in cells if cell.quantity.startswith(kind)]
+        assert {cell.problem for cell in some} == set(PROBLEMS)
+        assert {(cell.n, cell.delta) for cell in some} == set(itertools.product(SIZES, DELTAS))
+        assert {cell.known for cell in some} == {False, True}
+        if kind != "p_below":
+            assert {cell.quantity for cell in some} == {f"{kind}:{p}" for p in LEVELS}
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("n", [20, 100, 1000, 10_000])
+@pytest.mark.parametrize("n", SIZES)
 @pytest.mark.parametrize("name", PROBLEMS)
 def test_misses_stay_below_delta_in_a_thousand_trials(name: str, n: int) -> None:
-    problem, trials = PROBLEMS[name], 1000
-    quantities = [*ALL, *probabilities(problem)]
-    check(count_misses(problem, quantities, n, (0.05, 0.2), trials), trials)
+    cells = [cell for cell in drawn_cells() if (cell.problem, cell.n) == (name, n)]
+    check(count_misses(cells, 1000), 1000)
 
 
 def learning_log(rounds: int, rng: np.random.Generator) -> ove.TrajectoryStatistics:
@@ -129,9 +167,56 @@ def test_misses_stay_below_delta_for_a_learning_behavior_with_overlaps() -> None
 
 
 @pytest.mark.slow
-def test_misses_stay_below_delta_for_a_learning_behavior_in_a_thousand_trials() -> None:
-    check(adaptive_misses(20, 1000), 1000)
-    check(adaptive_misses(1000, 1000), 1000)
+@pytest.mark.parametrize("rounds", [20, 300])
+def test_misses_stay_below_delta_for_a_learning_behavior_in_a_thousand_trials(rounds: int) -> None:
+    check(adaptive_misses(rounds, 1000), 1000)
+
+
+INCOMPLETE = ("quantile:0.2", "median", "cvar:0.3", "p_below:{low}")
+
+
+def incomplete_misses(name: str, case: str, trials: int) -> dict[tuple[str, float], list[int]]:
+    """Misses for logs that stop while episodes are under way, long ones more often than short."""
+    queue = QUEUES[name]
+    options = dict(unfinished.CASES[case])
+    adaptive = options.pop("adaptive", False)
+    low, high = min(queue.returns), max(queue.returns)
+    first = 0.9 * queue.candidate + 0.1 * (1 - queue.candidate)
+    chance = first if queue.returns[0] == low else 1 - first
+    distribution = {low: chance, high: 1 - chance}
+    names = [text.format(low=low) for text in INCOMPLETE]
+    counts = {(quantity, 0.2): [0, 0] for quantity in names}
+    for trial in range(trials):
+        stats = queue.log(np.random.default_rng([trial, 7]), **options)
+        for quantity in names:
+            value = truth(distribution, quantity)
+            interval = ove.interval(
+                stats,
+                quantity,
+                reward_range=(low, high),
+                max_ratio=queue.max_ratio,
+                delta=0.2,
+                adaptive=adaptive,
+            )
+            assert interval.guaranteed == interval.consistent
+            counts[quantity, 0.2][0] += interval.lower > value + 1e-9
+            counts[quantity, 0.2][1] += interval.upper < value - 1e-9
+    return counts
+
+
+@pytest.mark.parametrize("case", ["steps", "learning"])
+@pytest.mark.parametrize("name", ["long is good", "many environments"])
+def test_misses_stay_below_delta_with_incomplete_episodes(name: str, case: str) -> None:
+    check(incomplete_misses(name, case, 25), 25)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", unfinished.CASES)
+@pytest.mark.parametrize("name", QUEUES)
+def test_misses_stay_below_delta_with_incomplete_episodes_in_many_trials(
+    name: str, case: str
+) -> None:
+    check(incomplete_misses(name, case, 300), 300)
 
 
 @pytest.mark.parametrize("quantity", ["quantile:0.25", "median", "cvar:0.3", "p_below:0.5"])

@@ -17,7 +17,7 @@ from tests.problems.risk import Outcomes, one_step, problems, truth
 from tests.problems.tiny import TinyProcess
 
 PROBLEMS = problems()
-LEVELS = (0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 0.95, 0.99)
+LEVELS = (1e-6, 0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 0.95, 0.99, 0.999999)
 RISKS = [f"quantile:{p}" for p in LEVELS] + [f"cvar:{p}" for p in LEVELS] + ["median"]
 
 

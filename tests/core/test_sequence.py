@@ -98,7 +98,7 @@ def test_no_bound_misses_at_any_time_in_many_runs(quantity: str, n_envs: int) ->
         rng = np.random.default_rng([run, n_envs])
         weights, returns = bandit(n + n_envs, rng)
         order, overlaps = overlaps_of(returns, n_envs, rng)
-        options = {"overlaps": overlaps} if n_envs > 1 else {}
+        options = {"overlaps": overlaps, "n_envs": n_envs} if n_envs > 1 else {}
         target_n = None if run % 2 else 1_000
         result = sequence(weights[order], returns[order], quantity, target_n=target_n, **options)
         counts += misses(result, TRUTH[quantity])
@@ -113,7 +113,7 @@ def run_concurrent(n_runs: int, n_envs: int, *, known: bool) -> int:
         rng = np.random.default_rng(run)
         returns = rng.integers(0, 2, 250 + n_envs).astype(float)
         order, overlaps = overlaps_of(returns, n_envs, rng)
-        options = {"overlaps": overlaps} if known else {}
+        options = {"overlaps": overlaps, "n_envs": n_envs} if known else {}
         result = sequence(np.ones(250), returns[order], "mean", **options)
         count += misses(result, 0.5)[1]
     return count
@@ -131,14 +131,14 @@ def test_episodes_under_way_count(n_envs: int) -> None:
 def test_who_is_under_way() -> None:
     # Episodes in the order of their ends; the third began first and ran through the others.
     stats = statistics(np.ones(4), np.zeros(4), np.array([0, 0, 2, 1]))
-    assert [under_way(stats, n).least.tolist() for n in (0, 1, 2, 4)] == [
-        [0, 0],
-        [0, 1],
-        [0, 2],
-        [],
-    ]
-    assert under_way(stats, 1).n_expected == 2
-    assert not under_way(stats, 1).sequential
+    began = [sorted(under_way(stats, n, 2).least) for n in (0, 1, 2)]
+    assert began == [[0, 0], [0, 1], [0, 2]]
+    # Two more are under way at the end, and nothing is known about them.
+    last = under_way(stats, 4, 2)
+    assert (last.least.tolist(), last.most.tolist()) == ([0, 0], [4, 4])
+    assert not last.sequential
+    with pytest.raises(ove.InvalidInputError, match="`n_envs` must be the number of environments"):
+        under_way(stats, 1, 1)
     alone = under_way(statistics(np.ones(4), np.zeros(4)), 2)
     assert alone.sequential
     assert len(alone) == 0
@@ -176,3 +176,5 @@ def test_the_figure() -> None:
     assert result.plot().get_ylabel() == "mean of the return"
     with pytest.raises(ove.InvalidInputError, match="`target_n` must be an integer"):
         sequence(weights, returns, "mean", target_n=0)
+    with pytest.raises(ove.InvalidInputError, match="`n_envs` must be 1 for `stats` without"):
+        sequence(weights, returns, "mean", n_envs=2)

@@ -7,7 +7,14 @@ import dataclasses
 import numpy as np
 
 from ove_sb3.experiments.runner import StudyResult, Truth
-from ove_sb3.experiments.settings import GRIDWORLD, RECOMMENDER_AUTHORS, Sizes, Training
+from ove_sb3.experiments.settings import (
+    GRIDWORLD,
+    RECOMMENDER_AUTHORS,
+    RISK,
+    RISK_BOUNDS,
+    Sizes,
+    Training,
+)
 
 #: A study without training, at the paper's confidence level.
 BANDIT = dataclasses.replace(RECOMMENDER_AUTHORS, name="bandit", delta=0.05)
@@ -42,11 +49,16 @@ def known_result() -> StudyResult:
             "n": 100,
             "estimates": {**estimates, "cdis": cdis},
             "bounds": {name: list(pairs[trial]) for name, pairs in bounds.items()},
+            "risk": {
+                name: {"estimate": cdis, "bounds": {k: bounds[k][trial] for k in RISK_BOUNDS}}
+                for name in RISK
+            },
             "mean_weight": 1.0,
             "least_cdis": 0.0,
         }
         for trial, cdis in enumerate((1.0, 2.0, 3.0, 6.0))
     ]
     study = dataclasses.replace(GRIDWORLD, name="known")
+    truth = Truth(1.0, 2.0, risk=dict.fromkeys(RISK, 2.0))
     sizes = Sizes(n_trials=4, n_grid=(100,), truth_episodes=0)
-    return StudyResult(study, sizes, 0, Truth(1.0, 2.0), np.ones((1, 1)), cells)
+    return StudyResult(study, sizes, 0, truth, np.ones((1, 1)), cells)

@@ -68,4 +68,4 @@ def test_the_printed_tables() -> None:
     assert "2 / 1" in line
     assert "3 ± 2.2" in text
     tables = [line for line in text.splitlines() if line.startswith("|")]
-    assert len({len(line) for line in tables}) == 2  # two tables, each of one width
+    assert len({len(line) for line in tables}) == 3  # three tables, each of one width

@@ -55,10 +55,14 @@ class Outcomes:
 
     def of(self, drawn: np.ndarray) -> ove.TrajectoryStatistics:
         """Statistics of the outcomes with these indices."""
+        lengths = np.array([len(rewards) for rewards in self.rewards])
+        begins = np.cumsum(lengths) - lengths
+        own = lengths[drawn]
+        steps = np.arange(own.sum()) + np.repeat(begins[drawn] - (np.cumsum(own) - own), own)
         return ove.trajectory_statistics(
-            np.concatenate([self.log_ratios[k] for k in drawn]),
-            np.concatenate([self.rewards[k] for k in drawn]),
-            [len(self.rewards[k]) for k in drawn],
+            np.concatenate(self.log_ratios)[steps],
+            np.concatenate(self.rewards)[steps],
+            own,
             gamma=self.gamma,
             horizon=self.horizon,
         )

@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 
 import ove_sb3 as ove
+from ove_sb3._escape import visible
 from ove_sb3._files import write_text
-from ove_sb3.report.escape import visible
 from ove_sb3.report.numbers import bounds, number
 from ove_sb3.report.pages import comparison_page, evaluation_page
 

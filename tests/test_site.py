@@ -1,0 +1,68 @@
+"""The documentation site: complete, strict, and readable without a network."""
+
+from __future__ import annotations
+
+import inspect
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import ove_sb3 as ove
+from ove_sb3 import errors
+
+ROOT = Path(__file__).parent.parent
+LOADED = re.compile(r"<(?:script|link|img|iframe)[^>]*(?:src|href)=\"?(https?:)?//", re.IGNORECASE)
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("site")
+    done = subprocess.run(
+        [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(folder)],
+        cwd=ROOT,
+        env={**os.environ, "NO_MKDOCS_2_WARNING": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return folder
+
+
+def test_no_page_loads_anything_from_elsewhere(site: Path) -> None:
+    pages = sorted(site.rglob("*.html"))
+    assert len(pages) > 20
+    for page in pages:
+        text = page.read_text()
+        loaded = [found[0] for found in LOADED.finditer(text) if "canonical" not in found[0]]
+        assert not loaded, page
+    for style in site.rglob("*.css"):
+        assert not re.search(r"url\([\"']?https?:", style.read_text()), style
+
+
+def test_examples_and_docstrings_are_on_their_pages(site: Path) -> None:
+    assert "MixturePolicy" in (site / "index.html").read_text()
+    reference = (site / "api.html").read_text()
+    assert "Trajectories from a table with one row per step." in reference
+    assert "Added" in (site / "changelog.html").read_text()
+
+
+def test_every_public_name_is_in_the_reference() -> None:
+    page = (ROOT / "docs" / "api.md").read_text()
+    shown = set(re.findall(r"^::: ove_sb3\.(\w+)$", page, re.MULTILINE))
+    assert shown == set(ove.__all__) - {"DEFAULT_QUANTITIES", "__version__"}
+
+
+def test_every_error_and_warning_is_explained() -> None:
+    page = (ROOT / "docs" / "errors.md").read_text()
+    explained = set(re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE))
+    classes = {
+        name
+        for name, value in inspect.getmembers(errors, inspect.isclass)
+        if issubclass(value, (errors.OveError, errors.OveWarning)) and value is not errors.OveError
+    }
+    assert explained == classes
