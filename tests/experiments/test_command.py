@@ -24,8 +24,8 @@ def test_the_command_prints_and_writes_everything(
     assert "CI (paper)" in printed.out
     assert "3 trials" in printed.out
     written = {path.name for path in (tmp_path / "bandit").iterdir()}
-    names = {"bounds.csv", "estimates.csv", "trials.parquet", "settings.json"}
-    assert written == names | {"figure_a.png", "figure_b.png"}
+    names = {"bounds.csv", "estimates.csv", "risk.csv", "trials.parquet", "settings.json"}
+    assert written == names | {"figure_a.png", "figure_b.png", "figure_c.png"}
 
 
 @pytest.mark.parametrize(
