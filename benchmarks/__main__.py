@@ -7,7 +7,8 @@ import importlib
 
 TOPICS = (
     *("speed", "tightness", "accuracy", "envs", "sb3", "evaluate", "callback", "scaling"),
-    *("shuffles", "unfinished", "sequence", "risk", "known_behavior"),
+    *("shuffles", "unfinished", "sequence", "own_tables", "first_verdict", "risk"),
+    "known_behavior",
 )
 
 parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)

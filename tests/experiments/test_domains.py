@@ -1,11 +1,13 @@
 from __future__ import annotations
 
 import dataclasses
+import zlib
 
 import numpy as np
 import pytest
 
 import ove_sb3 as ove
+from ove_sb3.core.quantities import as_quantity
 from ove_sb3.core.truncation import column_names
 from ove_sb3.experiments.domains import GaussianDomain, TabularDomain, make_domain, random_mean
 from ove_sb3.experiments.settings import (
@@ -19,7 +21,13 @@ from ove_sb3.experiments.settings import (
     Study,
     studies_of,
 )
-from ove_sb3.experiments.trials import TRUTH_PART, merge_truth, run_trial
+from ove_sb3.experiments.trials import (
+    TRUTH_PART,
+    merge_risk,
+    merge_truth,
+    run_trial,
+    run_truth,
+)
 
 from .small import BANDIT, diagonal_policy
 
@@ -141,3 +149,17 @@ def test_weights_of_a_canary_log_and_of_a_known_behavior(
     returns = domain.returns(20_000, rng)
     spread = (canary.weights * canary.returns).std() / 1_500**0.5
     assert mean == pytest.approx(returns.mean(), abs=5 * spread)
+
+
+def test_risk_quantities_of_the_truth_are_those_of_on_policy_returns() -> None:
+    assert BANDIT.candidate is not None
+    candidate = [list(BANDIT.candidate)]
+    parts = [run_truth(BANDIT, candidate, 0, part) for part in range(2)]
+    streams = [np.random.SeedSequence([0, zlib.crc32(b"truth"), part]) for part in range(2)]
+    domain = make_domain(BANDIT, candidate)
+    returns = np.concatenate(
+        [domain.returns(TRUTH_PART, np.random.default_rng(stream)) for stream in streams]
+    )
+    for name, value in merge_risk(parts).items():
+        assert value == pytest.approx(as_quantity(name).of_sample(returns), abs=0.005), name
+    assert not merge_risk([])
