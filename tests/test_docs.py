@@ -74,15 +74,19 @@ def test_the_readme_shows_an_example_on_its_first_screen() -> None:
     assert any(kind == "python" for kind, _ in blocks(ROOT / "README.md"))
 
 
+def test_the_readme_is_short() -> None:
+    assert len((ROOT / "README.md").read_text().splitlines()) <= 150
+
+
 @pytest.mark.parametrize("name", CORE)
 def test_docstring_examples(name: str) -> None:
     module = importlib.import_module(f"ove_sb3.core.{name}")
     assert doctest.testmod(module).failed == 0
 
 
-def test_the_widths_of_the_readme_are_those_of_the_page() -> None:
+def test_the_summary_of_widths_is_that_of_the_page() -> None:
     page = (ROOT / "docs" / "reproduction.md").read_text()
-    readme = (ROOT / "README.md").read_text()
+    summary = (ROOT / "docs" / "width.md").read_text()
     for study, row, column in (
         ("gridworld", "gridworld", 8),
         ("gridworld_goal", "gridworld with goal", 8),
@@ -95,4 +99,4 @@ def test_the_widths_of_the_readme_are_those_of_the_page() -> None:
         rows = [line.split("|") for line in table.splitlines() if "[" in line]
         widths = [cells[column].strip() for cells in rows]
         assert len(widths) == 6
-        assert f"| {row} | {' | '.join(widths)} |\n" in readme
+        assert f"| {row} | {' | '.join(widths)} |\n" in summary

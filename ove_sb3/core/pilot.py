@@ -8,7 +8,7 @@ import numpy as np
 
 from ove_sb3._validation import FloatArray
 
-from .betting.capital import Schedule
+from .betting.schedule import Schedule
 
 _ALL_VALUES = 64  # distinct returns up to which all of them are thresholds
 _TAIL_POINTS = 12  # thresholds beyond the pilot's extremes, at distances that halve

@@ -13,7 +13,7 @@ from ove_sb3._validation import FloatArray, IntArray
 
 from .assigned import reweighted, share_factors
 from .assumptions import Limits
-from .betting.capital import OpenEnd, Schedule
+from .betting.schedule import OpenEnd, Schedule
 from .statistics import TrajectoryStatistics
 from .stopping import Logging
 from .under_way import UnderWay

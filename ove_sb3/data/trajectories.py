@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from os import PathLike
 from typing import TYPE_CHECKING, Any
@@ -34,14 +34,13 @@ from .arrays import (
     check_columns,
     check_rows,
     check_vector,
-    concatenate_rows,
     map_rows,
     read_only,
-    step_shape,
 )
 from .beginnings import BegunPart, split_begun
 from .columns import from_columns, to_columns
 from .frames import to_pandas, to_table
+from .joining import check_parts, joined_fields
 from .log_ids import content_log_id, digest_of, split_log_ids
 from .metadata import Metadata, merge, stored_metadata
 from .table import read_steps
@@ -437,33 +436,8 @@ class Trajectories:
     @classmethod
     def concat(cls, parts: Sequence[Trajectories]) -> Trajectories:
         """Join several logs of one environment, in order."""
-        parts = _check_parts(parts)
-        if len({part.final_observations is None for part in parts}) == 2:
-            parts = [replace(part, final_observations=None) for part in parts]
-        if len({part.overlaps is None for part in parts}) == 2:
-            parts = [
-                replace(part, overlaps=np.zeros(len(part), np.int64))
-                if part.overlaps is None
-                else part
-                for part in parts
-            ]
-        if len({part.begins is None for part in parts}) == 2:
-            parts = [
-                replace(part, begins=np.full(len(part), UNKNOWN_BEGIN))
-                if part.begins is None
-                else part
-                for part in parts
-            ]
-        if len({frozenset(part.columns) for part in parts}) > 1:
-            raise InvalidInputError(
-                "`parts` must have the same columns, got "
-                f"{' and '.join(str(sorted(part.columns)) for part in parts)}. Keep the same "
-                "columns in every part."
-            )
-        joined = {
-            name: concatenate_rows([getattr(part, name) for part in parts]) for name in ARRAYS
-        }
-        return cls(**joined, metadata=merge([part.metadata for part in parts]))
+        logs = check_parts(parts, cls)
+        return cls(**joined_fields(logs), metadata=merge([log.metadata for log in logs]))
 
     def to_batch(self) -> Batch:
         """All steps as Arrow columns, and their schema; there must be at least one episode."""
@@ -549,34 +523,3 @@ class Trajectories:
             f"Trajectories: {len(self)} {noun}{env}, {self.n_steps} steps, mean return "
             f"{self.returns().mean():.6g}{adaptive}"
         )
-
-
-def _check_parts(parts: object) -> list[Trajectories]:
-    """The logs to be joined; those of different environments are refused."""
-    array = isinstance(parts, np.ndarray)
-    if isinstance(parts, Trajectories) or array or not isinstance(parts, Iterable):
-        raise InvalidInputError(
-            f"`parts` must be a sequence of Trajectories, got {type(parts).__name__}."
-        )
-    found = list(parts)
-    if not found:
-        raise InvalidInputError("`parts` must hold at least one Trajectories, got 0.")
-    for part in found:
-        if not isinstance(part, Trajectories):
-            raise InvalidInputError(
-                f"`parts` must hold Trajectories only, got {type(part).__name__}."
-            )
-    if len({part.action_masks is None for part in found}) == 2:
-        raise InvalidInputError(
-            "`parts` must all have action masks or all have none. Masks decide the probability of "
-            "an action: log them in every part."
-        )
-    for name in ("observations", "actions", "action_masks"):
-        shapes = [step_shape(getattr(part, name)) for part in found]
-        for shape in shapes:
-            if shape != shapes[0]:
-                raise InvalidInputError(
-                    f"`parts` must have {name.replace('_', ' ')} of one shape, got {shapes[0]} and "
-                    f"{shape}. Only logs of one environment can be joined."
-                )
-    return found

@@ -11,8 +11,9 @@ import pytest
 import ove_sb3 as ove
 from ove_sb3.core.assigned import ARMS, SHARES, balanced, even_order, share_factors
 from ove_sb3.core.betting import capital
-from ove_sb3.core.betting.capital import BetTarget, Schedule, last_rejected
+from ove_sb3.core.betting.capital import BetTarget, last_rejected
 from ove_sb3.core.betting.constant import _log_capital, last_rejected_constant
+from ove_sb3.core.betting.schedule import Schedule
 from ove_sb3.core.step_reduction import shard_statistics
 from ove_sb3.core.steps import StepScores
 

@@ -10,11 +10,11 @@ from scipy.stats import binom, norm
 
 from ove_sb3.core.betting.capital import (
     BetTarget,
-    Schedule,
     effective_second_moment,
     grid_around,
     last_rejected,
 )
+from ove_sb3.core.betting.schedule import Schedule
 
 
 def rejected(target: BetTarget, schedule: Schedule, s: float, level: float, run: int = 16) -> bool:

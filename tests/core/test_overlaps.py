@@ -19,7 +19,8 @@ import ove_sb3 as ove
 from ove_sb3._validation import FloatArray
 from ove_sb3.core.assumptions import Assumptions
 from ove_sb3.core.betting import averages
-from ove_sb3.core.betting.capital import BetTarget, Schedule, last_capitals
+from ove_sb3.core.betting.capital import BetTarget, last_capitals
+from ove_sb3.core.betting.schedule import Schedule
 from ove_sb3.core.quantities import mean as mean_module
 from ove_sb3.core.quantities import variance as variance_module
 from ove_sb3.core.sample import Sample

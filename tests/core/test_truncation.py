@@ -204,8 +204,8 @@ def test_what_is_bet_on_is_bounded_and_has_the_right_mean(
 
 
 def targets_reference(stats: TrajectoryStatistics) -> float:
-    from ove_sb3.core.betting.capital import Schedule
     from ove_sb3.core.betting.forms import reference_return
+    from ove_sb3.core.betting.schedule import Schedule
 
     limits = Assumptions(1.0, HORIZON, reward_range=(-1.0, 1.0)).limits(stats)
     sample = Sample(stats, limits, np.arange(len(stats)), None)

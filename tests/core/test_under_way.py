@@ -10,8 +10,9 @@ import pytest
 import ove_sb3 as ove
 from ove_sb3.core.assumptions import Assumptions
 from ove_sb3.core.betting.averages import BLOCKS, mean_target
-from ove_sb3.core.betting.capital import BetTarget, Schedule
+from ove_sb3.core.betting.capital import BetTarget
 from ove_sb3.core.betting.forms import per_decision_forms
+from ove_sb3.core.betting.schedule import Schedule
 from ove_sb3.core.inference import compute_interval
 from ove_sb3.core.methods.anytime import AnytimeBetting
 from ove_sb3.core.quantities import Mean

@@ -10,7 +10,8 @@ import pytest
 import ove_sb3 as ove
 from ove_sb3._validation import FloatArray
 from ove_sb3.core.betting import capital
-from ove_sb3.core.betting.capital import BetTarget, Schedule
+from ove_sb3.core.betting.capital import BetTarget
+from ove_sb3.core.betting.schedule import Schedule
 from ove_sb3.core.quantities import variance as variance_module
 from ove_sb3.core.quantities.variance import _centers
 from tests.problems.chain import chain

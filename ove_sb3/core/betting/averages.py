@@ -10,8 +10,9 @@ import numpy as np
 from ove_sb3._validation import FloatArray
 from ove_sb3.core.sample import Sample
 
-from .capital import BetTarget, Schedule, grid_around, last_rejected
+from .capital import BetTarget, grid_around, last_rejected
 from .forms import AnyForm, Form, truncated_forms
+from .schedule import Schedule
 from .targets import Choices, bet_against
 
 BLOCKS = 400  # revisions of the bet sizes; more are tighter and slower

@@ -21,7 +21,7 @@ from ove_sb3._validation import FloatArray
 from ove_sb3.core.sample import Sample
 from ove_sb3.core.truncation import CAPS, column_names
 
-from .capital import Schedule
+from .schedule import Schedule
 
 _FEWEST_PER_CAP = 4  # trajectories per unit of a cap: with fewer its bound is uninformative
 

@@ -12,8 +12,9 @@ from scipy.special import ndtri
 
 from ove_sb3._validation import FloatArray
 
-from .capital import BetTarget, Schedule, effective_second_moment
+from .capital import BetTarget, effective_second_moment
 from .forms import AnyForm, TruncatedForm
+from .schedule import Schedule
 
 _PAST_CAP = 1 << 14  # past observations used for the bet sizes
 _FEW = 1 << 11  # for the choice of the form

@@ -26,8 +26,9 @@ from ove_sb3.core.betting.averages import (
     value_form,
     value_forms,
 )
-from ove_sb3.core.betting.capital import BetTarget, Schedule
+from ove_sb3.core.betting.capital import BetTarget
 from ove_sb3.core.betting.forms import AnyForm
+from ove_sb3.core.betting.schedule import Schedule
 from ove_sb3.core.estimators.weighted_distribution import WeightedDistribution
 from ove_sb3.core.pilot import PilotDistribution
 from ove_sb3.core.sample import Sample

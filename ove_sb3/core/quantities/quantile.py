@@ -9,7 +9,8 @@ import numpy as np
 from ove_sb3._validation import FloatArray, IntArray, check_real
 from ove_sb3.core.assumptions import Limits
 from ove_sb3.core.betting.averages import BLOCKS, mean_target, value_form
-from ove_sb3.core.betting.capital import BetTarget, Schedule, grid_around, last_rejected
+from ove_sb3.core.betting.capital import BetTarget, grid_around, last_rejected
+from ove_sb3.core.betting.schedule import Schedule
 from ove_sb3.core.estimators.weighted_distribution import WeightedDistribution, rounding
 from ove_sb3.core.pilot import PilotDistribution
 from ove_sb3.core.sample import Sample

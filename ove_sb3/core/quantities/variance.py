@@ -17,12 +17,12 @@ from ove_sb3._validation import FloatArray
 from ove_sb3.core.assumptions import Limits
 from ove_sb3.core.betting.capital import (
     BetTarget,
-    Schedule,
     effective_second_moment,
     grid_around,
     last_rejected,
 )
 from ove_sb3.core.betting.forms import AnyForm, Form, coupled_forms, reference_return, whole_form
+from ove_sb3.core.betting.schedule import Schedule
 from ove_sb3.core.betting.targets import Choices, Past, bet_against, recent
 from ove_sb3.core.concentration.inequalities import Inequality
 from ove_sb3.core.concentration.moments import paper_variance_lower, paper_variance_upper
