@@ -544,6 +544,8 @@ def test_checkpoints_are_in_the_order_of_their_numbers(tmp_path: Path) -> None:
         ("such as stable_baselines3.PPO.", "such as --model-class PPO."),
         ("columns: episode=..., step=...", "columns: --episode ..., --step ..."),
         ("`log_prob` and x=3 stay", "`log_prob` and x=3 stay"),
+        ("With return_range=(6.7, 19.9), the", "With --return-range 6.7 19.9, the"),
+        ("max_weight=3.5: variance", "--max-weight 3.5: variance"),
     ],
 )
 def test_errors_speak_of_options(text: str, expected: str) -> None:

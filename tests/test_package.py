@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 import zipfile
@@ -146,3 +147,13 @@ def test_versions_agree() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     assert project["version"] == ove_sb3.__version__
     assert f"## {ove_sb3.__version__.split('.dev')[0]}" in (ROOT / "CHANGELOG.md").read_text()
+
+
+def test_extras_and_plain_dependencies() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    extras = {"sb3-contrib", "minari", "distributed", "s3", "diabetes", "docs", "all", "dev"}
+    assert set(project["optional-dependencies"]) == extras
+    plain = {re.split(r"[<>=]", entry)[0] for entry in project["dependencies"]}
+    assert plain >= {"typer", "rich", "tqdm", "joblib", "pandas", "matplotlib"}
+    versions = {f"Programming Language :: Python :: 3.{minor}" for minor in (10, 11, 12, 13)}
+    assert versions <= set(project["classifiers"])

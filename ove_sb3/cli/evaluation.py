@@ -27,6 +27,7 @@ from . import options
 from .models import candidate_of, find_class, named_classes, named_paths, normalizers
 from .running import NOT_PROVEN, check_output, console, escape, print_json, print_table, usage
 from .tables import TABLE_SUFFIXES, StepTable, read_table
+from .wording import in_options
 
 _COLORS = {"proven": "green", "refuted": "red", "undecided": "yellow"}
 
@@ -138,7 +139,7 @@ def evaluate(
     else:
         out = console()
         print_table(out, result.headline, result.table)
-        _print_lines(out, result.remarks)
+        _print_lines(out, [in_options(line, evaluate) for line in result.remarks])
         for verdict in verdicts:
             print_verdict(out, verdict)
     if not all(verdict.proven for verdict in verdicts):
@@ -237,7 +238,7 @@ def compare(
         print_table(out, comparison.headline, comparison.table)
         for file in sorted(set(found.values())):
             out.print(escape(f"observations are normalized by {file}"))
-        _print_lines(out, comparison.remarks)
+        _print_lines(out, [in_options(line, compare) for line in comparison.remarks])
         for name, some in decided.items():
             for verdict in some:
                 print_verdict(out, verdict, f"{name}: ")

@@ -31,12 +31,12 @@ def content_log_id(*arrays: NDArray[Any]) -> str:
 
 def digest_of(*arrays: NDArray[Any]) -> str:
     """Digest of the values, types and shapes of arrays."""
-    digest = hashlib.blake2b(digest_size=12)
+    digest = hashlib.sha256()  # the fastest where the processor supports it
     for array in arrays:
         values = np.ascontiguousarray(array)
         digest.update(f"{values.dtype.str} {values.shape} ".encode())
-        digest.update(values.tobytes())
-    return digest.hexdigest()
+        digest.update(values.reshape(-1).view(np.uint8).data)
+    return digest.hexdigest()[:24]
 
 
 def split_log_ids(log_ids: Iterable[str], split: str) -> tuple[tuple[str, ...], tuple[str, ...]]:

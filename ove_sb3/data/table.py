@@ -40,15 +40,13 @@ def read_steps(
     wanted = [episode, *([] if step is None else [step]), propensity, reward]
     ends = [name for name in (terminated, truncated) if name is not None]
     source = _Source.of(table, [*wanted, *actions, *observed, *kept], optional=ends)
-    number, name_of = source.episodes(episode)
-    if step is None:
-        order, lengths = _adjacent(source, number, episode, name_of)
-    else:
-        order, lengths = _sorted(source, number, source.integers(step), step, name_of)
+    order, lengths = _order(source, episode, step)
 
     def rows(name: str) -> NDArray[Any]:
         values = source.numbers(name)
-        return values if order is None else values[order]
+        if order is not None:
+            return values[order]
+        return values.copy() if source.path is None else values  # nobody else has what was read
 
     n_steps = len(source)
     propensities = source.propensities(propensity, density)
@@ -65,7 +63,7 @@ def read_steps(
         else np.zeros((n_steps, 0), np.float32),
         "actions": taken,
         "log_probs": np.log(propensities if order is None else propensities[order]),
-        "rewards": rows(reward).astype(np.float64),
+        "rewards": rows(reward).astype(np.float64, copy=False),
         "lengths": lengths,
         "terminated": source.ends(terminated, order, lengths),
         "truncated": source.ends(truncated, order, lengths),
@@ -129,7 +127,8 @@ class _Source:
                 "it as numbers first.",
                 path=self.path,
             )
-        self._refuse(name, values, ~np.isfinite(values), "must be finite")
+        if values.dtype.kind == "f":
+            self._refuse(name, values, ~np.isfinite(values), "must be finite")
         return np.asarray(values)
 
     def _refuse(self, name: str, values: NDArray[Any], bad: NDArray[np.bool_], rule: str) -> None:
@@ -146,7 +145,7 @@ class _Source:
         values = self.numbers(name)
         if values.dtype.kind == "f":
             self._refuse(name, values, values != np.floor(values), "must hold whole numbers")
-        return values.astype(np.int64)
+        return values.astype(np.int64, copy=False)
 
     def propensities(self, name: str, density: bool) -> NDArray[Any]:
         """A column of probabilities in (0, 1], or of positive densities."""
@@ -157,6 +156,23 @@ class _Source:
             rule = "must hold probabilities in (0, 1] (pass density=True for densities)"
             self._refuse(name, values, (values <= 0.0) | (values > 1.0), rule)
         return values
+
+    def lengths_in_order(self, episode: str, step: str | None) -> IntArray | None:
+        """Lengths of the episodes if all rows are in order and all steps there, else None."""
+        column = self.columns.column(episode)
+        if not str(column.type).startswith(("int", "uint")):
+            return None
+        names = column.to_numpy()
+        if (names[1:] < names[:-1]).any():
+            return None
+        new = names[1:] != names[:-1]
+        begins = np.concatenate([[0], np.flatnonzero(new) + 1])
+        if step is not None:
+            steps = self.integers(step)
+            numbered = ((np.diff(steps) == 1) | new).all()
+            if not numbered or steps[0] not in (0, 1) or (steps[begins] != steps[0]).any():
+                return None
+        return np.diff(begins, append=len(self))
 
     def ends(
         self, name: str | None, order: IntArray | None, lengths: IntArray
@@ -184,9 +200,14 @@ class _Source:
         column = self.columns.column(name)
         if str(column.type).startswith(("int", "uint")):
             values = column.to_numpy()
-            if (values[1:] >= values[:-1]).all():  # in order already
-                new = np.concatenate([[True], values[1:] != values[:-1]])
-                return np.cumsum(new) - 1, values[new]
+            low, high = int(values.min()), int(values.max())
+            if high - low < 4 * values.size and high < 1 << 62:  # counting is faster than hashing
+                offsets = values.astype(np.int64) - low
+                there = np.bincount(offsets) > 0
+                names = np.flatnonzero(there) + low
+                if there.all():
+                    return offsets, names
+                return (np.cumsum(there) - 1)[offsets], names
         encoded = column.combine_chunks().dictionary_encode()
         names = np.asarray(encoded.dictionary.to_numpy(zero_copy_only=False))
         if names.dtype.kind == "f" and np.isnan(names).any():
@@ -198,6 +219,16 @@ class _Source:
         return rank[encoded.indices.to_numpy()], names[order]
 
 
+def _order(source: _Source, episode: str, step: str | None) -> tuple[IntArray | None, IntArray]:
+    """Order of the rows by episode and step, None if they are in order; and the lengths."""
+    if (lengths := source.lengths_in_order(episode, step)) is not None:
+        return None, lengths
+    number, name_of = source.episodes(episode)
+    if step is None:
+        return _adjacent(source, number, episode, name_of)
+    return _sorted(source, number, source.integers(step), step, name_of)
+
+
 def _sorted(
     source: _Source, number: IntArray, steps: IntArray, name: str, name_of: NDArray[Any]
 ) -> tuple[IntArray | None, IntArray]:
@@ -206,17 +237,16 @@ def _sorted(
     lengths = np.bincount(number)
     begins = np.cumsum(lengths) - lengths
     first = 1 if steps.min() == 1 else 0
-    rows = np.arange(n)
-    if (number[1:] >= number[:-1]).all() and np.array_equal(
-        steps, rows - np.repeat(begins - first, lengths)
-    ):
-        return None, lengths
     place = begins[number] + steps - first  # where a row belongs if all numbers are right
-    inside = (steps >= first) & (steps - first < lengths[number])
-    if not inside.all() or np.bincount(place, minlength=n).max() > 1:
+    rows, order = np.arange(n), np.full(n, -1)
+    if steps.min() >= first and place.max() < n:
+        if np.array_equal(place, rows):
+            return None, lengths
+        order[place] = rows
+    # No step lies before its episode. If all places are taken, none lies behind it either: those
+    # of the last episode are taken by its own steps, then those of the last but one, and so on.
+    if order.min() < 0:
         raise _bad_steps(source, number, steps, first, name, name_of)
-    order = np.empty(n, np.int64)
-    order[place] = rows
     return order, lengths
 
 

@@ -112,6 +112,21 @@ def test_files_and_other_tables_hold_the_same(tmp_path: Path) -> None:
         read(tmp_path / "broken.parquet")
 
 
+@pytest.mark.parametrize("kind", ["int8", "uint8", "int64", "uint64"])
+def test_numbers_of_episodes_of_any_kind(kind: str) -> None:
+    table = make_table(100, names=False)
+    info = np.iinfo(kind)
+    named = table.assign(user=(table["user"] * 2).astype("uint8").astype(kind))
+    if kind == "int8":
+        named = table.assign(user=(table["user"] * 2 - 128).astype(kind))
+        assert named["user"].min() == info.min
+    if kind == "uint64":
+        named = table.assign(user=table["user"].astype(kind) + np.uint64(info.max - 200))
+    expected = read(named.assign(user=[f"{int(user) + (1 << 64):030d}" for user in named["user"]]))
+    for frame in (named, named.sample(frac=1.0, random_state=0)):
+        assert_same(read(frame), expected)
+
+
 BAD: dict[str, tuple[Any, str, int]] = {
     "gap": (lambda f: f.drop(index=[1]), "step 1 is missing before step 2", 1),
     "beginning": (lambda f: f.iloc[1:], "step 0 is missing before step 1", 0),

@@ -1,11 +1,13 @@
 from __future__ import annotations
 
 import dataclasses
+import zlib
 
 import numpy as np
 import pytest
 
 import ove_sb3 as ove
+from ove_sb3.core.quantities import as_quantity
 from ove_sb3.experiments.domains import GaussianDomain, TabularDomain, make_domain, random_mean
 from ove_sb3.experiments.settings import (
     DIABETES,
@@ -18,7 +20,13 @@ from ove_sb3.experiments.settings import (
     Study,
     studies_of,
 )
-from ove_sb3.experiments.trials import TRUTH_PART, merge_truth, run_trial
+from ove_sb3.experiments.trials import (
+    TRUTH_PART,
+    merge_risk,
+    merge_truth,
+    run_trial,
+    run_truth,
+)
 
 from .small import BANDIT, diagonal_policy
 
@@ -118,3 +126,17 @@ def test_the_settings_are_those_of_the_paper() -> None:
         studies_of("nowhere")
     changed = dataclasses.replace(GRIDWORLD, delta=0.1)
     assert changed != GRIDWORLD
+
+
+def test_risk_quantities_of_the_truth_are_those_of_on_policy_returns() -> None:
+    assert BANDIT.candidate is not None
+    candidate = [list(BANDIT.candidate)]
+    parts = [run_truth(BANDIT, candidate, 0, part) for part in range(2)]
+    streams = [np.random.SeedSequence([0, zlib.crc32(b"truth"), part]) for part in range(2)]
+    domain = make_domain(BANDIT, candidate)
+    returns = np.concatenate(
+        [domain.returns(TRUTH_PART, np.random.default_rng(stream)) for stream in streams]
+    )
+    for name, value in merge_risk(parts).items():
+        assert value == pytest.approx(as_quantity(name).of_sample(returns), abs=0.005), name
+    assert not merge_risk([])
