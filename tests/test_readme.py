@@ -58,5 +58,5 @@ def test_the_readme_works_with_the_wheel(interpreter: Path, tmp_path: Path) -> N
         [interpreter, script, page, "--whole"], cwd=tmp_path, capture_output=True, text=True
     )
     assert done.returncode == 0, done.stdout[-2_000:] + done.stderr[-4_000:]
-    assert "variance <= 10000: proven" in done.stdout
+    assert "variance <= 20000: proven" in done.stdout
     assert "whole page: " in done.stdout
