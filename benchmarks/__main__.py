@@ -7,7 +7,7 @@ import importlib
 
 TOPICS = (
     *("speed", "tightness", "accuracy", "envs", "sb3", "evaluate", "callback", "scaling"),
-    *("shuffles", "unfinished", "sequence", "own_tables", "first_verdict", "risk"),
+    *("first_verdict", "own_tables", "risk", "sequence", "shuffles", "store", "unfinished"),
 )
 
 parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)

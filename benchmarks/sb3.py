@@ -1,4 +1,4 @@
-"""Cost of collecting, logging, storing and scoring, relative to the bare operation.
+"""Cost of collecting, logging and scoring, relative to the bare operation.
 
 The two sides of a ratio are measured in turn; the median is printed.
 """
@@ -9,7 +9,6 @@ import shutil
 import tempfile
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,7 +18,6 @@ from stable_baselines3.common.env_util import make_vec_env
 from stable_baselines3.common.vec_env import DummyVecEnv, VecEnv
 
 import ove_sb3 as ove
-from ove_sb3.data.writer import EpisodeWriter
 
 REPEATS = 5
 
@@ -37,10 +35,6 @@ def main() -> None:
                 f"logged / bare learn, {n_envs} envs        {learn_ratio(n_envs):6.2f}  (<= 1.15)"
             )
         print(f"log_prob / bare actor forward     {log_prob_ratio():6.2f}  (<= 1.30)")
-        written, live, parquet = storage_rates()
-        print(f"steps written per CPU-second      {written / 1e6:6.2f} M  (>= 0.3 M)")
-        print(f"steps read per CPU-second         {live / 1e6:6.2f} M  (>= 5 M, while logging)")
-        print(f"                                  {parquet / 1e6:6.2f} M  (>= 5 M, Parquet)")
     finally:
         torch.set_num_threads(threads)
 
@@ -126,47 +120,6 @@ def log_prob_ratio() -> float:
         return time.process_time() - start
 
     return median_ratio(ours, bare)
-
-
-def storage_rates() -> tuple[float, float, float]:
-    """Steps per CPU-second: written, read from the index, read from Parquet."""
-    rng = np.random.default_rng(0)
-    episodes = []
-    for _ in range(20_000):
-        n = int(rng.integers(20, 200))
-        episodes.append(
-            ove.Trajectories.from_arrays(
-                observations=rng.normal(size=(n, 4)).astype(np.float32),
-                actions=rng.integers(0, 2, n),
-                log_probs=np.log(rng.uniform(0.1, 1.0, n)),
-                rewards=np.ones(n),
-                lengths=[n],
-                final_observations=rng.normal(size=(1, 4)).astype(np.float32),
-            )
-        )
-    n_steps = sum(episode.n_steps for episode in episodes)
-    path = Path(tempfile.mkdtemp())
-    try:
-        start = time.process_time()
-        writer = EpisodeWriter(path, ove.Metadata())
-        for episode in episodes:
-            writer.add(episode)
-        writer.flush()
-        written = n_steps / (time.process_time() - start)
-        live = read_rate(path, n_steps)
-        writer.close()
-        return written, live, read_rate(path, n_steps)
-    finally:
-        shutil.rmtree(path)
-
-
-def read_rate(path: Path, n_steps: int) -> float:
-    rates = []
-    for _ in range(REPEATS):
-        start = time.process_time()
-        assert ove.Trajectories.load(path).n_steps == n_steps
-        rates.append(n_steps / (time.process_time() - start))
-    return float(np.median(rates))
 
 
 if __name__ == "__main__":

@@ -21,6 +21,7 @@ from ove_sb3.errors import EmptyLogError, InvalidInputError
 from ove_sb3.policies.observations import copy_observations, take_rows
 from ove_sb3.policies.policy import Policy, PolicyContext
 
+from .dead_workers import raise_if_worker_died
 from .environments import read_masks, stack_observations
 from .steps import EpisodeEnd, Outcome, Step, copy_outcome, copy_step
 from .vector_env import GymnasiumVecEnv
@@ -59,6 +60,19 @@ class Run:
         ended: Callable[[int], None] | None = None,
     ) -> None:
         """Run until `steps` has all its episodes; `ended` gets the number that ended per step."""
+        try:
+            self._steps(steps, streams, seeded, ended)
+        except Exception as error:
+            raise_if_worker_died(self.venv, error)
+            raise
+
+    def _steps(
+        self,
+        steps: Steps,
+        streams: np.random.SeedSequence,
+        seeded: bool,
+        ended: Callable[[int], None] | None,
+    ) -> None:
         rng = np.random.default_rng(streams)
         if seeded:
             # A hashed number: SB3 counts up from it, and small seeds would overlap.

@@ -18,6 +18,7 @@ from ove_sb3.policies.observations import add_batch_axis
 from ove_sb3.store.index import Durability
 
 from .action_source import ActionSource
+from .dead_workers import raise_if_worker_died
 from .environments import (
     metadata_of,
     metadata_of_env,
@@ -120,7 +121,7 @@ class VecLogActionProbability(_LogAccess, VecEnvWrapper):
         model: Any = None,
         path: str | PathLike[str] | None = None,
         *,
-        flush_every: int = 64,
+        flush_every: int = 256,
         durability: Durability = "full",
         reward_range: tuple[float, float] | None = None,
         columns: Sequence[str] = (),
@@ -150,7 +151,11 @@ class VecLogActionProbability(_LogAccess, VecEnvWrapper):
 
     def reset(self) -> VecEnvObs:
         """Reset all environments; episodes in progress are not logged."""
-        observations = self.venv.reset()
+        try:
+            observations = self.venv.reset()
+        except BaseException as error:
+            self._keep_episodes(error)
+            raise
         self._logger.restart(self._original(observations))
         return observations
 
@@ -162,14 +167,18 @@ class VecLogActionProbability(_LogAccess, VecEnvWrapper):
             masks = self._masks_at_draw(source)
         self._masks = None
         self._logger.before_step(actions, masks)
-        self.venv.step_async(actions)
+        try:
+            self.venv.step_async(actions)
+        except BaseException as error:
+            self._keep_episodes(error)
+            raise
 
     def step_wait(self) -> VecEnvStepReturn:
         """Wait for the outcome of the step, and record it."""
         try:
             observations, rewards, dones, infos = self.venv.step_wait()
-        except BaseException:
-            self._logger.recorder.flush()
+        except BaseException as error:
+            self._keep_episodes(error)
             raise
         original, logged_infos = rewards, infos
         if self._normalizer is not None:
@@ -179,6 +188,11 @@ class VecLogActionProbability(_LogAccess, VecEnvWrapper):
                 logged_infos = [{**info, "terminal_observation": None} for info in infos]
         self._logger.after_step(self._original(observations), original, dones, logged_infos)
         return observations, rewards, dones, infos
+
+    def _keep_episodes(self, error: BaseException) -> None:
+        """Write complete episodes when the environments raise."""
+        self._logger.recorder.flush()
+        raise_if_worker_died(self.venv, error)
 
     def env_method(
         self, method_name: str, *args: Any, indices: Any = None, **kwargs: Any
@@ -263,7 +277,7 @@ class LogActionProbability(
         model: Any = None,
         path: str | PathLike[str] | None = None,
         *,
-        flush_every: int = 64,
+        flush_every: int = 256,
         durability: Durability = "full",
         reward_range: tuple[float, float] | None = None,
         columns: Sequence[str] = (),

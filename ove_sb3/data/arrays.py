@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -45,14 +45,20 @@ def read_only(array: NDArray[Any]) -> NDArray[Any]:
     return view
 
 
-def step_shape(rows: Any) -> Any:
-    """Shape of one row, of an array or of every array of a dict."""
+def step_shapes(parts: Sequence[Any]) -> list[Any]:
+    """Different shapes of a row of the parts: arrays, dicts of arrays, or None."""
+    if set(map(type, parts)) == {np.ndarray}:  # the usual case, for many parts
+        return list({part.shape[1:]: None for part in parts})
+    return [_step_shape(part) for part in parts]
+
+
+def _step_shape(rows: Any) -> Any:
     if isinstance(rows, dict):
         return {name: array.shape[1:] for name, array in rows.items()}
     return None if rows is None else rows.shape[1:]
 
 
-def concatenate_rows(parts: list[Any]) -> Any:
+def concatenate_rows(parts: Sequence[Any]) -> Any:
     """Join arrays, dicts of arrays, or None, in order."""
     if parts[0] is None:
         return None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,9 @@ import numpy as np
 from ove_sb3.core.stopping import UNKNOWN_BEGIN
 from ove_sb3.errors import InvalidInputError
 
-from .arrays import ARRAYS, concatenate_rows, step_shape
+from .arrays import ARRAYS, concatenate_rows, step_shapes
+
+_VALUES = attrgetter(*ARRAYS)
 
 
 def joined_fields(parts: Sequence[Any]) -> dict[str, Any]:
@@ -34,7 +37,8 @@ def joined_fields(parts: Sequence[Any]) -> dict[str, Any]:
             f"{' and '.join(str(sorted(part.columns)) for part in parts)}. Keep the same "
             "columns in every part."
         )
-    return {name: concatenate_rows([getattr(part, name) for part in parts]) for name in ARRAYS}
+    rows = zip(*map(_VALUES, parts), strict=True)
+    return {name: concatenate_rows(values) for name, values in zip(ARRAYS, rows, strict=True)}
 
 
 def check_parts(parts: object, kind: type) -> list[Any]:
@@ -58,7 +62,7 @@ def check_parts(parts: object, kind: type) -> list[Any]:
             "an action: log them in every part."
         )
     for name in ("observations", "actions", "action_masks"):
-        shapes = [step_shape(getattr(part, name)) for part in found]
+        shapes = step_shapes([getattr(part, name) for part in found])
         for shape in shapes:
             if shape != shapes[0]:
                 raise InvalidInputError(

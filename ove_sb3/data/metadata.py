@@ -6,6 +6,7 @@ import difflib
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -194,12 +195,13 @@ def _names(cls: type[Metadata]) -> set[str]:
 
 def merge(parts: Sequence[Metadata]) -> Metadata:
     """Metadata of logs joined together, field by field, see `_MERGE_RULES`."""
-    return Metadata(
-        **{
-            f.name: _MERGE_RULES[f.name](f.name, [getattr(part, f.name) for part in parts])
-            for f in fields(Metadata)
-        }
-    )
+    columns = zip(*map(_VALUES, parts), strict=True)
+    merged = {}
+    for name, values in zip(_MERGE_RULES, columns, strict=True):
+        # Most values of the episodes of one writer are one object; no rule counts repetitions.
+        distinct = {id(value): value for value in values}
+        merged[name] = _MERGE_RULES[name](name, list(distinct.values()))
+    return Metadata(**merged)
 
 
 def _same_fact(name: str, values: Sequence[Any]) -> Any:
@@ -271,6 +273,7 @@ _MERGE_RULES: dict[str, Callable[[str, Sequence[Any]], Any]] = {
     "components": _if_shared,
     "assigned": _any,
 }
+_VALUES = attrgetter(*_MERGE_RULES)
 """How the values of a field are joined. No reason against a guarantee may be lost."""
 
 

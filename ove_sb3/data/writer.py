@@ -70,7 +70,7 @@ class EpisodeWriter:
         path: str | PathLike[str],
         metadata: Metadata,
         *,
-        flush_every: int = 64,
+        flush_every: int = 256,
         durability: Durability = "full",
     ) -> None:
         self.flush_every = check_integer(flush_every, "flush_every", 1)

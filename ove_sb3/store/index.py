@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
+import struct
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -38,6 +39,8 @@ from .tables import (
 INDEX = "log.sqlite"
 Durability = Literal["full", "normal"]
 _BUSY_SECONDS = 120.0
+_JOURNAL_MAGIC = bytes.fromhex("d9d505f920a163d7")
+_LARGEST_INDEX = 1 << 36  # bytes; SQLite extends the file to what a damaged journal says
 _NAMES = {kind: ", ".join((*kind._fields, "checksum")) for kind in TABLES}
 
 
@@ -228,6 +231,7 @@ def _put_state(connection: sqlite3.Connection, state: StateRow) -> None:
 def _connect(path: Path, durability: Durability, *, create: bool = False) -> Iterator[Any]:
     if not create and not path.exists():
         raise messages.no_log(path)
+    _check_journal(path)
     mode = "rwc" if create else "rw"
     connection = sqlite3.connect(
         f"{path.absolute().as_uri()}?mode={mode}",
@@ -239,12 +243,27 @@ def _connect(path: Path, durability: Durability, *, create: bool = False) -> Ite
         connection.execute("PRAGMA trusted_schema = OFF")
         connection.execute("PRAGMA cell_size_check = ON")
         connection.execute("PRAGMA mmap_size = 0")
+        connection.execute("PRAGMA cache_size = -65536")  # no spilling, which syncs once more
         connection.execute(f"PRAGMA synchronous = {durability.upper()}")
         connection.execute("PRAGMA journal_size_limit = 1048576")
         connection.execute("PRAGMA journal_mode = PERSIST")
         yield connection
     finally:
         connection.close()
+
+
+def _check_journal(path: Path) -> None:
+    """Refuse a journal that would make the index enormous when it is rolled back."""
+    journal = path.with_name(f"{path.name}-journal")
+    try:
+        with journal.open("rb") as file:
+            header = file.read(28)
+    except FileNotFoundError:
+        return
+    if header[:8] == _JOURNAL_MAGIC and len(header) == 28:
+        n_pages, _, page_size = struct.unpack(">III", header[16:])
+        if n_pages * page_size > _LARGEST_INDEX:
+            raise damaged(journal, f"it declares an index of {n_pages * page_size} bytes")
 
 
 @contextmanager

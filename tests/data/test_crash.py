@@ -58,19 +58,31 @@ def check_log(directory: Path, acknowledged: dict[int, int]) -> None:
             assert np.array_equal(getattr(there, name), getattr(expected, name)), name
 
 
-@pytest.mark.parametrize("flush_every", [1, 7])
-@pytest.mark.parametrize("close", [0, 5])
-def test_killed_writers(tmp_path: Path, flush_every: int, close: int) -> None:
-    """Sixteen kills for each of four settings, two processes at a time in one directory."""
+def kill_many(path: Path, flush_every: int, close: int, rounds: int) -> None:
+    """Two processes at a time in one directory."""
     rng = np.random.default_rng([flush_every, close])
     acknowledged: dict[int, int] = {}
-    for round_ in range(8):
-        pair = [start(tmp_path, 2 * round_ + i, flush_every, close) for i in range(2)]
+    for round_ in range(rounds):
+        pair = [start(path, 2 * round_ + i, flush_every, close) for i in range(2)]
         for i, process in enumerate(pair):
             lines, delay = int(rng.integers(0, 12)), float(rng.uniform(0.0, 0.02))
             acknowledged[2 * round_ + i] = kill(process, lines, delay)
         if round_ % 3 == 2:
-            check_log(tmp_path, acknowledged)
-    assert sum(acknowledged.values()) > 20
-    compact(tmp_path)
-    check_log(tmp_path, acknowledged)
+            check_log(path, acknowledged)
+    assert sum(acknowledged.values()) > 2 * rounds
+    compact(path)
+    check_log(path, acknowledged)
+
+
+@pytest.mark.parametrize(("flush_every", "close"), [(1, 0), (7, 5)])
+def test_killed_writers(tmp_path: Path, flush_every: int, close: int) -> None:
+    """Eight kills for each setting."""
+    kill_many(tmp_path, flush_every, close, rounds=4)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("flush_every", [1, 7])
+@pytest.mark.parametrize("close", [0, 5])
+def test_many_killed_writers(tmp_path: Path, flush_every: int, close: int) -> None:
+    """Thirty-two kills for each of four settings."""
+    kill_many(tmp_path, flush_every, close, rounds=16)

@@ -42,3 +42,14 @@ def test_flips_and_cuts(patient: Patient) -> None:
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_many_flips_and_cuts(patient: Patient, seed: int) -> None:
     damage(patient, flips=900, cuts=100, seed=seed)
+
+
+def test_a_journal_that_declares_an_enormous_index(tmp_path: Path) -> None:
+    """SQLite would extend the index to terabytes."""
+    expected = make_log(tmp_path / "log")
+    make_hot(tmp_path / "log", tmp_path / "hot")
+    patient = Patient(tmp_path / "hot", expected)
+    journal = tmp_path / "hot" / "log.sqlite-journal"
+    for bit in range(8):
+        patient.flip(journal, 16, bit)  # the highest byte of the number of pages
+    assert patient.errors == 8

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import numpy.testing  # noqa: F401 - a child without rights cannot import it
 import pytest
 
 import ove_sb3 as ove

@@ -224,3 +224,20 @@ def test_a_file_is_no_log(tmp_path: Path) -> None:
     file.write_text("pass")
     with pytest.raises(ove.StorageError, match=r"script.py` must be a directory"):
         ove.Trajectories.load(file)
+
+
+def test_large_compressed_rows(tmp_path: Path) -> None:
+    """Images that compress well, read from the index and from the shard."""
+    rows = np.random.default_rng(0).integers(0, 256, (100, 1, 84, 4), dtype=np.uint8)
+    data = ove.Trajectories.from_arrays(
+        observations=np.broadcast_to(rows, (100, 84, 84, 4)),
+        actions=np.zeros(100, int),
+        log_probs=np.zeros(100),
+        rewards=np.zeros(100),
+        lengths=[100],
+    )
+    writer = ove.EpisodeWriter(tmp_path, data.metadata, flush_every=1)
+    writer.add(data)
+    same(ove.Trajectories.load(tmp_path), data)
+    writer.close()
+    same(ove.Trajectories.load(tmp_path), data)

@@ -1,0 +1,252 @@
+"""The store: speed of writing and reading, growth with the log, opening, and memory for images.
+
+``python -m benchmarks store`` prints all tables, ``python -m benchmarks.store linear`` one of them.
+"""
+
+from __future__ import annotations
+
+import resource
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import ove_sb3 as ove
+from ove_sb3.data.writer import compact
+
+REPEATS = 5
+EPISODES = (250_000, 1_000_000)
+SHARDS = 1000
+IMAGE_STEPS = (10_000, 80_000)
+IMAGE = (84, 84, 4)
+
+
+@contextmanager
+def folder() -> Iterator[Path]:
+    path = Path(tempfile.mkdtemp())
+    try:
+        yield path
+    finally:
+        shutil.rmtree(path)
+
+
+def some_episodes(n: int, shortest: int = 20, longest: int = 200) -> list[ove.Trajectories]:
+    """Episodes like those of CartPole."""
+    rng = np.random.default_rng(0)
+    episodes = []
+    for _ in range(n):
+        steps = int(rng.integers(shortest, longest))
+        episodes.append(
+            ove.Trajectories.from_arrays(
+                observations=rng.normal(size=(steps, 4)).astype(np.float32),
+                actions=rng.integers(0, 2, steps),
+                log_probs=np.log(rng.uniform(0.1, 1.0, steps)),
+                rewards=np.ones(steps),
+                lengths=[steps],
+                final_observations=rng.normal(size=(1, 4)).astype(np.float32),
+            )
+        )
+    return episodes
+
+
+def rates() -> None:
+    """Steps per CPU-second: written as the wrappers do, read from the index and from Parquet."""
+    episodes = some_episodes(20_000)
+    n_steps = sum(episode.n_steps for episode in episodes)
+    written, live, parquet = [], [], []
+    for _ in range(REPEATS):
+        with folder() as path:
+            start = time.process_time()
+            writer = ove.EpisodeWriter(path, ove.Metadata())
+            for episode in episodes:
+                writer.add(episode)
+            writer.flush()
+            written.append(n_steps / (time.process_time() - start))
+            live.append(_read_rate(path, n_steps))
+            writer.close()
+            parquet.append(_read_rate(path, n_steps))
+    for name, values, goal in (
+        ("written", written, "3"),
+        ("read while logging", live, "10"),
+        ("read from Parquet", parquet, "10"),
+    ):
+        rate = np.median(values) / 1e6
+        print(f"M steps per CPU-second, {name:20} {rate:6.2f}  (>= {goal})")
+
+
+def _read_rate(path: Path, n_steps: int) -> float:
+    start = time.process_time()
+    assert ove.Trajectories.load(path).n_steps == n_steps
+    return n_steps / (time.process_time() - start)
+
+
+def one_step_episodes(n: int) -> ove.Trajectories:
+    rng = np.random.default_rng(0)
+    return ove.Trajectories.from_arrays(
+        observations=rng.normal(size=(n, 4)).astype(np.float32),
+        actions=rng.integers(0, 2, n),
+        log_probs=np.log(rng.uniform(0.1, 1.0, n)),
+        rewards=rng.random(n),
+        lengths=np.ones(n, dtype=int),
+    )
+
+
+def linear() -> None:
+    """CPU time of closing a writer and of compacting what one left, for one-step episodes."""
+    seconds: dict[str, list[float]] = {"closing": [], "compacting": []}
+    for n in EPISODES:
+        data = one_step_episodes(n)
+        for name, values in seconds.items():
+            with folder() as path:
+                writer = ove.EpisodeWriter(path, data.metadata)
+                for first in range(0, n, 256):
+                    writer.add(data[first : first + 256])
+                writer.flush()
+                if name == "compacting":
+                    writer.close(compact=False)
+                start = time.process_time()
+                if name == "closing":
+                    writer.close()
+                else:
+                    compact(path)
+                values.append(time.process_time() - start)
+                assert len(ove.open_log(path)) == n
+    for name, (few, many) in seconds.items():
+        print(
+            f"{name} {EPISODES[1]:,} one-step episodes: {many:.2f} s, {EPISODES[0]:,}: "
+            f"{few:.2f} s, ratio {many / few:.2f}  (<= 6)"
+        )
+
+
+def pending() -> None:
+    """CPU time of `add` while few or many episodes are pending."""
+    episode = some_episodes(1)[0]
+    with folder() as path:
+        writer = ove.EpisodeWriter(path, ove.Metadata(), flush_every=10**9)
+        for goal in (1_000, 10_000, 100_000):
+            while writer._n_pending < goal:
+                writer.add(episode)
+            start = time.process_time()
+            for _ in range(20_000):
+                writer.add(episode)
+            took = (time.process_time() - start) / 20_000
+            print(f"add with {goal:7,} episodes pending: {1e6 * took:.2f} microseconds")
+        writer._pending.clear()
+        writer._n_pending = 0
+
+
+def opening() -> None:
+    """Time to open a log of many shards."""
+    episodes = some_episodes(3)
+    with folder() as path:
+        for _ in range(SHARDS):
+            with ove.EpisodeWriter(path, ove.Metadata(), durability="normal") as writer:
+                writer.add(episodes[0])
+        times = []
+        for _ in range(REPEATS):
+            start = time.process_time()
+            assert ove.open_log(path).n_shards == SHARDS
+            times.append(time.process_time() - start)
+    print(f"opening a log of {SHARDS} shards: {np.median(times):.3f} CPU s  (< 0.5)")
+
+
+def memory() -> None:
+    """Peak memory of `evaluate` from disk for images, above that of the idle process."""
+    for kind in ("uniform", "CNN"):
+        for n in IMAGE_STEPS:
+            with folder() as path:
+                _write_images(path / "log", n)
+                command = [
+                    sys.executable,
+                    "-m",
+                    "benchmarks.store",
+                    "peak",
+                    str(path / "log"),
+                    kind,
+                ]
+                out = subprocess.run(command, check=True, capture_output=True, text=True)
+            print(f"evaluate, {kind:8} {n:6,} steps of {IMAGE}: {out.stdout.strip()} MB  (<= 400)")
+
+
+def _write_images(path: Path, n: int) -> None:
+    from gymnasium import spaces
+
+    from ove_sb3.data.metadata import describe_space
+
+    rng = np.random.default_rng(0)
+    metadata = ove.Metadata(
+        horizon=100,
+        reward_range=(0.0, 1.0),
+        observation_space=describe_space(spaces.Box(0, 255, IMAGE, np.uint8)),
+        action_space=describe_space(spaces.Discrete(2)),
+    )
+    with ove.EpisodeWriter(path, metadata, flush_every=10) as writer:
+        for _ in range(n // 100):
+            rows = rng.integers(0, 256, (100, 1, 84, 4), dtype=np.uint8)
+            writer.add(
+                ove.Trajectories.from_arrays(
+                    observations=np.broadcast_to(rows, (100, *IMAGE)),
+                    actions=rng.integers(2, size=100),
+                    log_probs=np.full(100, np.log(0.5)),
+                    rewards=rng.random(100),
+                    lengths=[100],
+                    metadata=metadata,
+                )
+            )
+
+
+def peak(path: str, kind: str) -> None:
+    """Print the peak of an evaluation in MB, in a process of its own."""
+    candidate = _candidate(kind)
+    options: dict[str, Any] = {"gamma": 0.9, "progress": False}
+    small = one_step_episodes(100)
+    ove.evaluate(small, small.log_probs, reward_range=(0, 1), horizon=1, **options)  # compile
+    idle = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    ove.evaluate(path, candidate, **options)
+    print(round((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - idle) / 1024))
+
+
+def _candidate(kind: str) -> Any:
+    import gymnasium as gym
+    import torch
+    from gymnasium import spaces
+    from stable_baselines3 import PPO
+
+    torch.set_num_threads(1)
+    if kind == "uniform":
+        return ove.UniformPolicy(spaces.Discrete(2))
+
+    class Images(gym.Env[Any, Any]):
+        observation_space = spaces.Box(0, 255, IMAGE, np.uint8)
+        action_space = spaces.Discrete(2)
+
+    return PPO("CnnPolicy", Images(), n_steps=2, batch_size=2, device="cpu", seed=0)
+
+
+TABLES = {
+    "rates": rates,
+    "linear": linear,
+    "pending": pending,
+    "opening": opening,
+    "memory": memory,
+}
+
+
+def main() -> None:
+    for table in TABLES.values():
+        table()
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["peak"]:
+        peak(*sys.argv[2:])
+    else:
+        for name in sys.argv[1:] or TABLES:
+            TABLES[name]()
