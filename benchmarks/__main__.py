@@ -8,6 +8,7 @@ import importlib
 TOPICS = (
     *("speed", "tightness", "accuracy", "envs", "sb3", "evaluate", "callback", "scaling"),
     *("first_verdict", "own_tables", "risk", "sequence", "shuffles", "store", "unfinished"),
+    "known_behavior",
 )
 
 parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)

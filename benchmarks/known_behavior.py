@@ -1,4 +1,4 @@
-"""Upper bounds on the variance with a known and an unknown behavior, compared with a reference.
+"""Known behavior: promised and measured, upper bounds on the variance and scoring time.
 
 The reference excess is the largest squared distance of a return from the mean, times the
 candidate's probability of the trajectories with the largest weights, those of total probability
@@ -9,80 +9,172 @@ from __future__ import annotations
 
 import argparse
 import math
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 from scipy.special import ndtr, ndtri
 
 import ove_sb3 as ove
-from tests.problems.bandits import GaussianBandit, continuous_bandit, recommender
+from ove_sb3.core.statistics import TrajectoryStatistics
+from ove_sb3.policies.dispatch import as_policy
+from ove_sb3.policies.ratio_bounds import ratio_bound
+from tests.problems.bandits import Bandit, GaussianBandit, continuous_bandit, recommender
 from tests.problems.gridworld import gridworld
 from tests.problems.problem import Problem
 
 from .tables import print_table
 
 LEVEL = 0.025
+SIZES = (1_000, 10_000, 31_622)
 
 
 def reference_excess(problem: Problem, n: int) -> float:
-    """Reference excess of an upper bound at `LEVEL`, for Gaussian actions; else nan."""
-    if not isinstance(problem, GaussianBandit):
-        return math.nan
+    """Reference excess of an upper bound at `LEVEL`, for one step; else nan."""
     share = min(-math.log(LEVEL) / n, 0.5)
-    mass = float(ndtr(problem.shift + ndtri(share)))
+    if isinstance(problem, GaussianBandit):
+        mass = float(ndtr(problem.shift + ndtri(share)))
+    elif isinstance(problem, Bandit):
+        ratios = problem.candidate / problem.behavior
+        order = np.argsort(-ratios)
+        filled = np.concatenate([[0.0], np.cumsum(problem.behavior[order])])
+        gained = np.concatenate([[0.0], np.cumsum(problem.candidate[order])])
+        mass = float(np.interp(share, filled, gained))
+    else:
+        return math.nan
     low, high = problem.reward_range
     return mass * max(high - problem.mean, problem.mean - low) ** 2
 
 
-def main(trials: int = 10) -> None:
-    """Print the table."""
+def _found_ratio(problem: Problem) -> float | None:
+    """Bound on the ratio that follows from the two policies, without being stated."""
+    if not isinstance(problem, Bandit):
+        return None
+    candidate, uniform = ove.TabularPolicy(problem.candidate[None]), np.full((1, 5), 0.2)
+    behavior = ove.MixturePolicy([candidate, ove.TabularPolicy(uniform)], [0.5, 0.5])
+    bound = ratio_bound(as_policy(candidate), as_policy(behavior))
+    return None if bound is None else bound.value * (1 + 1e-9)
+
+
+def _upper(stats: TrajectoryStatistics, max_ratio: float | None, **ranges: Any) -> float:
+    return ove.variance_interval(stats, max_ratio=max_ratio, delta=2 * LEVEL, **ranges).upper
+
+
+def _upper_bounds(trials: int) -> None:
     rows = []
-    for problem in (
-        continuous_bandit(0.7),
-        continuous_bandit(1.27),
-        recommender(),
-        gridworld(6),
-        gridworld(15),
-    ):
-        for n in (1_000, 10_000, 31_622):
+    promised = {
+        ("bandit_continuous", 31_622): "excess <= 1.6 reference",
+        ("recommender", 31_622): "1/20 of the excess",
+    }
+    for problem in (continuous_bandit(0.7), continuous_bandit(1.27), recommender(), gridworld(15)):
+        found = _found_ratio(problem)
+        for n in SIZES:
             uppers = np.zeros(2)
             for trial in range(trials):
                 for k, known in enumerate((False, True)):
                     rng = np.random.default_rng([trial, n])
                     stats = problem.statistics(n, rng, known=known)
-                    uppers[k] += (
-                        ove.variance_interval(stats, reward_range=problem.reward_range).upper
-                        / trials
-                    )
-            excess = uppers - problem.variance
-            reference = reference_excess(problem, n)
+                    ranges = {"reward_range": problem.reward_range}
+                    uppers[k] += _upper(stats, found if known else None, **ranges) / trials
+            excess, reference = uppers - problem.variance, reference_excess(problem, n)
             rows.append(
                 [
                     f"{problem.name} {getattr(problem, 'shift', '')}",
                     n,
-                    f"{problem.variance:.3g}",
-                    f"{uppers[0]:.3g}",
-                    f"{uppers[1]:.3g}",
-                    f"{reference:.3g}",
+                    *(f"{value:.3g}" for value in (problem.variance, *uppers, reference)),
                     f"{excess[0] / reference:.2f}",
                     f"{excess[1] / reference:.2f}",
-                    f"{excess[1] / excess[0]:.2f}",
+                    f"1/{excess[0] / excess[1]:.2f}",
+                    promised.get((problem.name, n), ""),
                 ]
             )
     print_table(
         f"Upper bounds on the variance (level {LEVEL}), mean of {trials} logs",
         [
-            "problem",
-            "n",
-            "truth",
-            "without",
-            "known",
-            "reference excess",
-            "excess / reference",
-            "known",
-            "known / without",
+            *("problem", "n", "truth", "without", "known", "reference excess"),
+            *("excess / reference", "known", "known / without", "promised"),
         ],
         rows,
     )
+
+
+def _diabetes(trials: int) -> None:
+    from ove_sb3.experiments.domains import make_domain
+    from ove_sb3.experiments.policies import evaluation_policy
+    from ove_sb3.experiments.settings import STUDIES
+
+    rows = []
+    for name in ("diabetes", "diabetes_half_range"):
+        study = STUDIES[name]
+        with tempfile.TemporaryDirectory() as folder:
+            domain = make_domain(study, evaluation_policy(study, Path(folder), 0))
+        uppers = np.zeros(2)
+        for trial in range(trials):
+            rng = np.random.default_rng(trial)
+            log = domain.log(SIZES[-1], rng)
+            both = domain.statistics(log, SIZES[-1]), domain.known_statistics(log, SIZES[-1], rng)
+            for k, stats in enumerate(both):
+                uppers[k] += _upper(stats, None, reward_range=study.reward_range) / trials
+        rows.append(
+            [name, SIZES[-1], *(f"{u:.3g}" for u in uppers), f"{uppers[1] / uppers[0]:.2f}", "0.6"]
+        )
+    print_table(
+        f"Diabetes, upper bounds on the variance, mean of {trials} logs",
+        ["study", "n", "without", "known", "known / without", "promised at most"],
+        rows,
+    )
+
+
+def _scoring_time(n_episodes: int = 600) -> None:
+    from stable_baselines3 import PPO, SAC
+
+    rows = []
+    for algorithm, env in ((PPO, "CartPole-v1"), (SAC, "Pendulum-v1")):
+        behavior, candidate = (
+            algorithm("MlpPolicy", env, seed=seed, device="cpu") for seed in (0, 1)
+        )
+        data = ove.collect(behavior, env, n_episodes if algorithm is PPO else 60, n_envs=32, seed=0)
+        seconds = []
+        for known in (False, True):
+            from ove_sb3.evaluation.candidates import PolicyCandidate
+
+            policy = behavior if known else None
+            scorer = PolicyCandidate(
+                as_policy(candidate),
+                False,
+                "candidate",
+                behavior=None if policy is None else as_policy(policy),
+            )
+            scorer.score(data, 0)
+            times = []
+            for _ in range(3):
+                begin = time.perf_counter()
+                scorer.score(data, 0)
+                times.append(time.perf_counter() - begin)
+            seconds.append(min(times))
+        rows.append(
+            [
+                algorithm.__name__,
+                data.n_steps,
+                *(f"{1e6 * s / data.n_steps:.2f} us" for s in seconds),
+                f"{seconds[1] / seconds[0]:.2f}",
+                "2",
+            ]
+        )
+    print_table(
+        "Time of scoring a step",
+        ["candidate", "steps", "without", "behavior=", "factor", "promised at most"],
+        rows,
+    )
+
+
+def main(trials: int = 10) -> None:
+    """Print the tables."""
+    _upper_bounds(trials)
+    _diabetes(max(trials // 3, 1))
+    _scoring_time()
 
 
 if __name__ == "__main__":

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,7 +12,10 @@ from numpy.typing import NDArray
 
 from ove_sb3.core.statistics import TrajectoryStatistics
 from ove_sb3.core.step_reduction import trajectory_statistics
+from ove_sb3.core.truncation import ActionRatios, truncated_columns
 from ove_sb3.envs import DiabetesEnv, Episodes, GaussianPolicy, GridworldEnv, RecommenderEnv
+from ove_sb3.policies.episode_mixture import component_log_ratios
+from ove_sb3.policies.known_behavior import N_DRAWS
 
 from .settings import Study
 
@@ -41,6 +46,33 @@ class Domain(ABC):
         episodes = self._simulate_behavior(n, rng)
         return self._candidate_log_probs(episodes) - episodes.log_probs, episodes
 
+    def canary_log(
+        self, n: int, share: float, rng: np.random.Generator
+    ) -> tuple[FloatArray, Episodes]:
+        """Log of a mixture in which pi acts in a `share` of the episodes, drawn for each."""
+        acted = rng.random(n) < share
+        parts = [
+            self._simulate_behavior(int(n - acted.sum()), rng),
+            self._simulate_candidate(int(acted.sum()), rng),
+        ]
+        episodes = _interleave(parts, acted)
+        log_probs = np.stack(
+            [self._behavior_log_probs(episodes), self._candidate_log_probs(episodes)], axis=1
+        )
+        weights = np.log([1.0 - share, share])
+        return component_log_ratios(log_probs, weights, episodes.lengths, 1), episodes
+
+    def known_statistics(
+        self, log: tuple[FloatArray, Episodes], n: int, rng: np.random.Generator
+    ) -> TrajectoryStatistics:
+        """Statistics of the first `n` trajectories, with the truncated weights of both policies."""
+        stats = self.statistics(log, n)
+        log_ratios, episodes = log
+        steps = slice(0, stats.n_steps)
+        actions = self._action_ratios(np.exp(log_ratios[steps]), episodes, steps, rng)
+        columns = {**stats.columns, **truncated_columns(actions, stats.lengths)}
+        return replace(stats, columns=columns)
+
     def statistics(self, log: tuple[FloatArray, Episodes], n: int) -> TrajectoryStatistics:
         """Statistics of the first `n` trajectories of a log."""
         log_ratios, episodes = log
@@ -66,7 +98,36 @@ class Domain(ABC):
     def _simulate_behavior(self, n: int, rng: np.random.Generator) -> Episodes: ...
 
     @abstractmethod
+    def _simulate_candidate(self, n: int, rng: np.random.Generator) -> Episodes: ...
+
+    @abstractmethod
     def _candidate_log_probs(self, episodes: Episodes) -> FloatArray: ...
+
+    @abstractmethod
+    def _behavior_log_probs(self, episodes: Episodes) -> FloatArray: ...
+
+    @abstractmethod
+    def _action_ratios(
+        self, logged: FloatArray, episodes: Episodes, steps: slice, rng: np.random.Generator
+    ) -> ActionRatios:
+        """Ratios of all actions at the given steps, or of draws of pi."""
+
+
+def _interleave(parts: Sequence[Episodes], chosen: NDArray[np.bool_]) -> Episodes:
+    """Episodes of two sources in the order in which `chosen` names the second of them."""
+    lengths = np.concatenate([part.lengths for part in parts])
+    starts = np.cumsum(lengths) - lengths
+    order = np.empty(chosen.size, dtype=np.int64)
+    order[~chosen] = np.arange(int((~chosen).sum()))
+    order[chosen] = np.arange(int((~chosen).sum()), chosen.size)
+    taken = lengths[order]
+    shift = starts[order] - (np.cumsum(taken) - taken)
+    steps = np.arange(int(taken.sum())) + np.repeat(shift, taken)
+    joined = {
+        name: np.concatenate([getattr(part, name) for part in parts])[steps]
+        for name in ("observations", "actions", "log_probs", "rewards")
+    }
+    return Episodes(**joined, lengths=taken)
 
 
 class TabularDomain(Domain):
@@ -93,10 +154,26 @@ class TabularDomain(Domain):
     def _simulate_behavior(self, n: int, rng: np.random.Generator) -> Episodes:
         return self.env.simulate(self.behavior, n, rng)
 
+    def _simulate_candidate(self, n: int, rng: np.random.Generator) -> Episodes:
+        return self.env.simulate(self.candidate, n, rng)
+
     def _candidate_log_probs(self, episodes: Episodes) -> FloatArray:
         with np.errstate(divide="ignore"):
             log_pi = np.log(self.candidate)
         return np.asarray(log_pi[episodes.observations, episodes.actions])
+
+    def _behavior_log_probs(self, episodes: Episodes) -> FloatArray:
+        return np.asarray(np.log(self.behavior)[episodes.observations, episodes.actions])
+
+    def _action_ratios(
+        self, logged: FloatArray, episodes: Episodes, steps: slice, rng: np.random.Generator
+    ) -> ActionRatios:
+        del rng
+        states, actions = episodes.observations[steps], episodes.actions[steps]
+        ratios = (self.candidate / self.behavior)[states]
+        # The same number for the logged action: ties are decided alike.
+        logged = ratios[np.arange(len(actions)), actions]
+        return ActionRatios(logged, ratios, self.candidate[states], exact=True)
 
 
 class GaussianDomain(Domain):
@@ -123,8 +200,23 @@ class GaussianDomain(Domain):
     def _simulate_behavior(self, n: int, rng: np.random.Generator) -> Episodes:
         return self.env.simulate(self.behavior, n, rng)
 
+    def _simulate_candidate(self, n: int, rng: np.random.Generator) -> Episodes:
+        return self.env.simulate(self.policy, n, rng)
+
     def _candidate_log_probs(self, episodes: Episodes) -> FloatArray:
         return np.asarray(self.policy.log_prob(episodes.actions))
+
+    def _behavior_log_probs(self, episodes: Episodes) -> FloatArray:
+        return np.asarray(self.behavior.log_prob(episodes.actions))
+
+    def _action_ratios(
+        self, logged: FloatArray, episodes: Episodes, steps: slice, rng: np.random.Generator
+    ) -> ActionRatios:
+        ratios = np.empty((logged.size, N_DRAWS))
+        for j in range(N_DRAWS):
+            drawn, log_pi = self.policy(episodes.observations[steps], rng)
+            ratios[:, j] = np.exp(log_pi - self.behavior.log_prob(drawn))
+        return ActionRatios(logged, ratios, np.full_like(ratios, 1.0 / N_DRAWS), exact=False)
 
 
 def make_env(study: Study) -> Any:

@@ -33,6 +33,8 @@ _BOUND_STYLES: dict[str, dict[str, Any]] = {
     "bootstrap": {"color": _PURPLE, "linestyle": (0, (1, 1.2)), "marker": "^"},
     "betting": {"color": _BLUE, "linestyle": "-", "marker": "o"},
     "betting_ratio": {"color": _SKY, "linestyle": (0, (4, 1, 1, 1)), "marker": "D"},
+    "betting_known": {"color": _BLACK, "linestyle": (0, (2, 1)), "marker": "v"},
+    "betting_canary": {"color": "#888888", "linestyle": (0, (6, 1, 1, 1)), "marker": "P"},
 }
 _BARS = ("paper", "bootstrap", "betting")
 _ESTIMATOR_STYLES: dict[str, dict[str, Any]] = {

@@ -115,11 +115,16 @@ class Bounds:
         Method of the interval.
     uses_ratio
         State the study's `max_ratio`. Studies that have none leave these bounds out.
+    log
+        ``"behavior"``, the paper's; ``"known"``: the same log, with the behavior given, so that its
+        weights can be truncated and the study's `max_ratio` is found; ``"canary"``: another log, in
+        which the evaluation policy acts in a share of the episodes.
     """
 
     label: str
     method: Method
     uses_ratio: bool = False
+    log: str = "behavior"
 
     @property
     def guaranteed(self) -> bool:
@@ -129,7 +134,8 @@ class Bounds:
     @property
     def options(self) -> dict[str, Any]:
         """Method and options as plain values, ready for JSON."""
-        return {"method": self.method.name, **vars(self.method), "uses_ratio": self.uses_ratio}
+        of_method = {"method": self.method.name, **vars(self.method)}
+        return {**of_method, "uses_ratio": self.uses_ratio, "log": self.log}
 
 
 #: Estimators of the variance and their labels.
@@ -148,10 +154,15 @@ BOUNDS = {
     "bootstrap": Bounds("Bootstrap (paper)", Bootstrap(n_resamples=1000, estimator="cdis")),
     "betting": Bounds("betting (ours)", Betting()),
     "betting_ratio": Bounds("betting, ratio bound known (ours)", Betting(), uses_ratio=True),
+    "betting_known": Bounds("betting, behavior known (ours)", Betting(), log="known"),
+    "betting_canary": Bounds("betting, canary log of 10% (ours)", Betting(), log="canary"),
     "bootstrap_crossfit": Bounds(
         "bootstrap of crossfit (ours)", Bootstrap(n_resamples=1000, estimator="crossfit")
     ),
 }
+
+#: Share of the episodes of a canary log in which the evaluation policy acts.
+CANARY_SHARE = 0.1
 
 #: Risk quantities of the third figure, and the bounds that are compared on them.
 RISK = ("quantile:0.05", "median", "quantile:0.95", "cvar:0.1")

@@ -13,7 +13,15 @@ from ove_sb3.core.quantities import as_quantity
 from ove_sb3.core.statistics import TrajectoryStatistics
 
 from .domains import make_domain
-from .settings import ESTIMATORS, RISK, Bounds, Study, bounds_of, risk_bounds_of
+from .settings import (
+    CANARY_SHARE,
+    ESTIMATORS,
+    RISK,
+    Bounds,
+    Study,
+    bounds_of,
+    risk_bounds_of,
+)
 
 #: On-policy episodes simulated at a time.
 TRUTH_PART = 25_000
@@ -45,15 +53,21 @@ def run_trial(
     """
     domain = make_domain(study, candidate)
     streams = np.random.SeedSequence([seed, zlib.crc32(study.name.encode()), trial]).generate_state(
-        2, np.uint64
+        4, np.uint64
     )
     log = domain.log(max(n_grid), np.random.default_rng(streams[0]))
+    canary = domain.canary_log(max(n_grid), CANARY_SHARE, np.random.default_rng(streams[2]))
     cells = []
     for n in n_grid:
         stats = domain.statistics(log, n)
+        by_log = {
+            "behavior": stats,
+            "known": domain.known_statistics(log, n, np.random.default_rng([int(streams[3]), n])),
+            "canary": domain.statistics(canary, n),
+        }
         estimates = {name: estimate_variance(stats, name) for name in ESTIMATORS}
         bounds = {
-            name: _bounds(study, kind, "variance", stats, int(streams[1]))
+            name: _bounds(study, kind, "variance", by_log[kind.log], int(streams[1]))
             for name, kind in bounds_of(study).items()
         }
         cells.append(
@@ -88,7 +102,8 @@ def _bounds(
         reward_range=study.reward_range,
         return_range=study.return_range,
         delta=2.0 * study.delta,
-        max_ratio=study.max_ratio if kind.uses_ratio else None,
+        max_ratio=study.max_ratio if kind.uses_ratio or kind.log == "known" else None,
+        max_weight=1.0 / CANARY_SHARE if kind.log == "canary" else None,
         method=kind.method,
         rng=np.random.default_rng(seed),
     )

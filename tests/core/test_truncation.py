@@ -167,7 +167,8 @@ def targets_of(
         return original(form, *rest) + (1e6 if len(form.columns) == 4 else 0.0)
 
     monkeypatch.setattr(targets, "_predicted_again", prefer)
-    monkeypatch.setattr(targets, "_FEWEST_PER_WEIGHT", 0)
+    for name in ("_FEWEST_PER_WEIGHT", "_FEWEST_OVER_STEPS"):
+        monkeypatch.setattr(targets, name, 0)
     monkeypatch.setattr(averages, "last_rejected", capture)
     monkeypatch.setattr(variance_module, "last_rejected", capture)
     stats = problem.statistics()

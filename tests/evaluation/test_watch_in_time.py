@@ -167,4 +167,4 @@ def test_nothing_false_is_proven_too_often(tmp_path: Path) -> None:
 
 
 def test_a_few_false_requirements_are_not_proven(tmp_path: Path) -> None:
-    assert run_false(6, tmp_path, 0.02) == 0
+    assert run_false(3, tmp_path, 0.02) == 0

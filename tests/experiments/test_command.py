@@ -24,8 +24,8 @@ def test_the_command_prints_and_writes_everything(
     assert "CI (paper)" in printed.out
     assert "3 trials" in printed.out
     written = {path.name for path in (tmp_path / "bandit").iterdir()}
-    names = {"bounds.csv", "estimates.csv", "trials.parquet", "settings.json"}
-    assert written == names | {"figure_a.png", "figure_b.png"}
+    names = {"bounds.csv", "estimates.csv", "risk.csv", "trials.parquet", "settings.json"}
+    assert written == names | {"figure_a.png", "figure_b.png", "figure_c.png"}
 
 
 @pytest.mark.parametrize(
@@ -74,6 +74,6 @@ def test_guaranteed_bounds_hold(study: Study, candidate: list[list[float]]) -> N
     ]
     rows = bound_rows(StudyResult(study, sizes, 0, Truth(*moments), domain.candidate, cells))
     guaranteed = [row for row in rows if row["guaranteed"]]
-    assert len(guaranteed) == 2 * 3
+    assert len(guaranteed) == 2 * 5
     for row in guaranteed:
         assert min(row["p_lower"], row["p_upper"]) > 0.001, row

@@ -8,6 +8,7 @@ import pytest
 
 import ove_sb3 as ove
 from ove_sb3.core.quantities import as_quantity
+from ove_sb3.core.truncation import column_names
 from ove_sb3.experiments.domains import GaussianDomain, TabularDomain, make_domain, random_mean
 from ove_sb3.experiments.settings import (
     DIABETES,
@@ -126,6 +127,28 @@ def test_the_settings_are_those_of_the_paper() -> None:
         studies_of("nowhere")
     changed = dataclasses.replace(GRIDWORLD, delta=0.1)
     assert changed != GRIDWORLD
+
+
+@pytest.mark.parametrize(
+    ("study", "candidate"), [*TABULAR, (DIABETES, [0.2, 0.1])], ids=["reco", "grid", "diabetes"]
+)
+def test_weights_of_a_canary_log_and_of_a_known_behavior(
+    study: Study, candidate: list[list[float]]
+) -> None:
+    domain = make_domain(study, candidate)
+    rng = np.random.default_rng(0)
+    canary = domain.statistics(domain.canary_log(2_000, 0.1, rng), 1_500)
+    assert len(canary) == 1_500
+    assert canary.weights.max() <= 10.0 * (1 + 1e-12)
+    known = domain.known_statistics(domain.log(2_000, rng), 1_500, rng)
+    w, k = (known[name] for name in column_names(4.0))
+    assert (w + k).max() <= 4.0 * (1 + 1e-12)
+    for weights in (canary.weights, w + k):
+        assert abs(weights.mean() - 1.0) < 5 * weights.std() / 1_500**0.5 + 1e-9
+    mean = float(np.mean(canary.weights * canary.returns))
+    returns = domain.returns(20_000, rng)
+    spread = (canary.weights * canary.returns).std() / 1_500**0.5
+    assert mean == pytest.approx(returns.mean(), abs=5 * spread)
 
 
 def test_risk_quantities_of_the_truth_are_those_of_on_policy_returns() -> None:

@@ -126,8 +126,9 @@ def test_the_settings_are_saved_with_versions(tmp_path: Path) -> None:
         "n_resamples": 1000,
         "estimator": "cdis",
         "uses_ratio": False,
+        "log": "behavior",
     }
-    betting = {"method": "betting", "n_shuffles": 10, "uses_ratio": True}
+    betting = {"method": "betting", "n_shuffles": 10, "uses_ratio": True, "log": "behavior"}
     assert plain["bounds"]["betting_ratio"] == betting
     assert plain["estimators"][-1] == "crossfit"
     assert set(plain["versions"]) >= {"python", "numpy", "ove-sb3", "torch", "stable-baselines3"}

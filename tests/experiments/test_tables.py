@@ -49,10 +49,10 @@ def test_saved_results_can_be_read(tmp_path: Path) -> None:
     result = known_result()
     save(result, tmp_path)
     bounds = pyarrow.csv.read_csv(tmp_path / "bounds.csv").to_pylist()
-    assert [row["misses_lower"] for row in bounds] == [0, 2, 0, 0, 0]
+    assert [row["misses_lower"] for row in bounds] == [0, 2, 0, 0, 0, 0, 0]
     assert len(pyarrow.csv.read_csv(tmp_path / "estimates.csv")) == 7
     trials = pq.read_table(tmp_path / "trials.parquet").to_pylist()
-    assert len(trials) == 4 * (7 + 5)
+    assert len(trials) == 4 * (7 + 7)
     third = [row for row in trials if row["trial"] == 2 and row["name"] == "bootstrap"]
     assert [(row["lower"], row["upper"]) for row in third] == [(1.0, 1.5)]
     settings = json.loads((tmp_path / "settings.json").read_text())

@@ -22,6 +22,7 @@ _CONTROLS = np.array([0.0, 0.02, 0.05, 0.1, 0.2, 0.4, 0.7, 1.0])  # from regress
 _LUCK = 0.8  # of the loss to variance: less than 1, because the largest capital counts
 _CAUTION = 0.3  # standard errors
 _FEWEST_PER_WEIGHT = 32  # past observations per unit of a cap
+_FEWEST_OVER_STEPS = 128  # the same for several steps, over which charges vary more
 _ROUNDING = 1e-15
 
 
@@ -176,7 +177,9 @@ def _predicted_again(form: AnyForm, bets: _Bets, schedule: Schedule, level: floa
     loss = -_LUCK * ndtri(level) * np.sqrt(square / n)
     if isinstance(form, TruncatedForm):
         loss = loss + _CAUTION * np.sqrt(square / schedule.epochs)
-        loss[schedule.epochs < _FEWEST_PER_WEIGHT * form.max_weight] = np.inf
+        one_step = form.sample.stats.horizon == 1
+        fewest = _FEWEST_PER_WEIGHT if one_step else _FEWEST_OVER_STEPS
+        loss[schedule.epochs < fewest * form.max_weight] = np.inf
     room = bets.expected - bets.lower_bounds
     loss = loss - math.log(level) * room / n
     if schedule.unfinished_fraction is not None:
