@@ -28,8 +28,8 @@ from .metadata import Metadata, stored_metadata
 from .trajectories import Trajectories
 
 _MOST_STEPS = 1 << 18
-_MOST_BYTES = 1 << 26
-_FEWEST_STEPS = 1 << 12
+_MOST_BYTES = 1 << 23
+_FEWEST_STEPS = 1 << 8
 _BLOCKS_PER_CHUNK = 4
 _SMALLEST_BATCH, _LARGEST_BATCH = 1 << 10, 1 << 18  # rows that are decoded together
 
