@@ -8,7 +8,7 @@ bounds the distribution function at every return, by step functions that are nev
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 from ove_sb3._validation import FloatArray, check_real
 
 from .interval import Interval
-from .label import Evidence, decide_label
+from .label import joint_label
 from .quantities import Quantile
 
 LEVELS = np.concatenate(
@@ -107,7 +107,8 @@ def distribution_band(
     """
     share = delta / LEVELS.size
     intervals = [interval_of(Quantile(float(p)), share) for p in LEVELS]
-    reasons = dict.fromkeys(reason for one in intervals for reason in one.reasons)
+    reasons = [reason for one in intervals for reason in one.reasons]
+    label = joint_label(reasons, consistent=True)
     band = DistributionBand(
         levels=LEVELS,
         # Quantiles increase with their level: a bound holds for all further ones.
@@ -115,11 +116,8 @@ def distribution_band(
         upper=np.minimum.accumulate([one.upper for one in intervals][::-1])[::-1],
         return_range=intervals[0].a_priori,
         delta=delta,
-        guaranteed=all(one.guaranteed for one in intervals),
-        reasons=tuple(reasons),
+        guaranteed=label.guaranteed,
+        reasons=label.reasons,
     )
-    if band.consistent:
-        return band
-    label = decide_label(Evidence(), method_proven=True, range_from_data=False, consistent=False)
-    reasons.update(dict.fromkeys(label.reasons))
-    return DistributionBand(**{**vars(band), "guaranteed": False, "reasons": tuple(reasons)})
+    label = joint_label(reasons, consistent=band.consistent)
+    return replace(band, guaranteed=label.guaranteed, reasons=label.reasons)

@@ -9,6 +9,8 @@ from typing import Any
 
 from ove_sb3._escape import html_facts
 
+_ROUNDING = 1e-12  # relative, of the bounds themselves
+
 
 @dataclass(frozen=True, repr=False)
 class Interval:
@@ -129,6 +131,9 @@ def _rounded(value: float, direction: str) -> str:
         return f"{value}"
     if 1e4 <= abs(value) < 1e7:
         return f"{Decimal(value).to_integral_value(direction)}"
+    nearest = f"{value:.4g}"
+    if math.isclose(float(nearest), value, rel_tol=_ROUNDING, abs_tol=0.0):
+        return nearest  # 0.9, not 0.9001: as a binary number 0.9 is a little more
     return f"{float(Context(prec=4, rounding=direction).create_decimal(Decimal(value))):.4g}"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 INCONSISTENT = (
@@ -160,6 +161,22 @@ def decide_label(
             "a part of it, was joined to itself, so the trajectories are not independent. Keep "
             "every episode once"
         )
+    if not consistent:
+        reasons.append(INCONSISTENT)
+    return Label(guaranteed=not reasons, reasons=tuple(reasons))
+
+
+def joint_label(reasons: Iterable[str], *, consistent: bool) -> Label:
+    """Label of a statement that holds if several intervals do.
+
+    Parameters
+    ----------
+    reasons : iterable of str
+        Why any of the intervals is not guaranteed.
+    consistent : bool
+        The intervals do not contradict each other.
+    """
+    reasons = list(dict.fromkeys(reasons))
     if not consistent:
         reasons.append(INCONSISTENT)
     return Label(guaranteed=not reasons, reasons=tuple(reasons))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from stable_baselines3.common.vec_env import DummyVecEnv
 import ove_sb3 as ove
 from tests.problems.three_states import GAMMA, REWARD_RANGE, ThreeStates, exact
 
-N_ENVS, EPSILON, DELTA = 192, 0.5, 0.2
+N_ENVS, N_STEPS, EPSILON, DELTA = 192, 16, 0.5, 0.2
 REASON = "decided once for all of its environments"
 
 
@@ -43,6 +44,7 @@ def evaluated(data: ove.Trajectories | Path, model: DQN) -> ove.Evaluation:
         delta=DELTA,
         quantities=["mean"],
         approximate=None,
+        method=ove.Betting(n_shuffles=1),
     )
 
 
@@ -59,7 +61,7 @@ def played(seed: int) -> tuple[DQN, ove.Trajectories]:
     model = dqn(seed, venv)
     logged = ove.VecLogActionProbability(venv, model)
     observations: Any = logged.reset()
-    for _ in range(16):
+    for _ in range(N_STEPS):
         observations, _, _, _ = logged.step(model.predict(observations)[0])
     return model, logged.trajectories()
 
@@ -69,12 +71,23 @@ def test_no_wrong_number_is_called_guaranteed() -> None:
     n_seeds, wrong, missed = 24, 0, 0
     for seed in range(n_seeds):
         model, data = played(seed)
-        interval = evaluated(data, model)["mean"].interval
-        miss = not interval.lower <= true_mean(model) <= interval.upper
-        missed, wrong = missed + miss, wrong + (miss and interval.guaranteed)
+        for log in (data, forgotten(data)):
+            interval = evaluated(log, model)["mean"].interval
+            miss = not interval.lower <= true_mean(model) <= interval.upper
+            if log is data:
+                wrong += miss and interval.guaranteed
+            else:
+                assert interval.guaranteed
+                missed += miss
     excess = binomtest(missed, n_seeds, DELTA, alternative="greater").pvalue
     assert excess < 1e-3, f"a test without power: {missed} of {n_seeds} missed"
     assert binomtest(wrong, n_seeds, DELTA, alternative="greater").pvalue > 1e-3, f"{wrong} wrong"
+
+
+def forgotten(data: ove.Trajectories) -> ove.Trajectories:
+    """The log as if nothing were known about how it was made."""
+    metadata = replace(data.metadata, shared_exploration=False, begun={})
+    return replace(data, begins=None, overlaps=None, metadata=metadata)
 
 
 def test_the_log_remembers(tmp_path: Path) -> None:

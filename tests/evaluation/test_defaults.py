@@ -12,6 +12,7 @@ import pytest
 from numpy.typing import NDArray
 
 import ove_sb3 as ove
+from ove_sb3.core.interval import lower_text
 from ove_sb3.core.quantities import MOMENTS
 from ove_sb3.report.sentences import tail_sentence
 
@@ -43,7 +44,7 @@ def test_the_defaults(log: Any) -> None:
     assert not result.warnings
     json.dumps(result.to_dict(), allow_nan=False)
     lower = result["quantile:0.05"].interval.lower
-    sentence = f"With 95% confidence at least 95% of episodes return at least {lower:.4g}."
+    sentence = f"With 95% confidence at least 95% of episodes return at least {lower_text(lower)}."
     assert sentence in str(result).splitlines()
     for function in (ove.compare, ove.OffPolicyVarianceCallback):  # where delta is split
         assert inspect.signature(function).parameters["quantities"].default is MOMENTS
