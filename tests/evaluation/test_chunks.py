@@ -67,6 +67,6 @@ def test_damage_is_reported(data: ove.Trajectories, tmp_path: Path) -> None:
 
 
 def test_large_steps_make_small_blocks() -> None:
-    assert steps_per_block(40) == 1 << 18
-    assert steps_per_block(28_000) == 1 << 12
-    assert 1 << 12 < steps_per_block(1000) < 1 << 18
+    assert steps_per_block(8) == 1 << 18
+    assert steps_per_block(100_000) == 1 << 8
+    assert 1 << 8 < steps_per_block(28_000) < steps_per_block(1000) < 1 << 18
