@@ -158,7 +158,9 @@ def test_every_assumption_is_shown_once_with_how_it_was_checked(result: ove.Eval
     assert len(assumptions) == 6
     for assumption in assumptions:
         assert isinstance(assumption, Assumption)
-        assert f"{assumption[0].upper()}{assumption[1:]} {assumption.checked}" in text
+        sentence = f"{assumption[0].upper()}{assumption[1:]}"
+        assert text.count(sentence) == 1
+        assert f"{sentence} {assumption.checked}" in text
     unchecked = [text for text in assumptions if how_checked(text) == NOT_CHECKED]
     assert unchecked == ["the number of trajectories was fixed in advance"]
     assert how_checked("a user's own method assumes this") == NOT_CHECKED
