@@ -13,6 +13,8 @@ from numpy.typing import NDArray
 from ove_sb3._validation import IntArray
 from ove_sb3.errors import PLACE, InvalidInputError
 
+from .exchange import Origin, is_mark
+
 if TYPE_CHECKING:
     import pyarrow as pa
 
@@ -32,6 +34,7 @@ def read_steps(
     keep: Sequence[str],
     terminated: str | None,
     truncated: str | None,
+    metadata: Any,
 ) -> dict[str, Any]:
     """Arguments of `Trajectories.from_arrays`, from a table with one row per step."""
     actions = [action] if isinstance(action, str) else list(_names(action or (), "action"))
@@ -48,6 +51,10 @@ def read_steps(
             return values[order]
         return values.copy() if source.path is None else values  # nobody else has what was read
 
+    written: dict[str, Any] = {"metadata": metadata}
+    if (origin := source.origin) is not None:
+        written = origin.fields(rows, source.columns.column(episode).to_numpy(), lengths)
+        written["metadata"] = origin.stated(metadata, reward)
     n_steps = len(source)
     propensities = source.propensities(propensity, density)
     if actions:
@@ -68,14 +75,15 @@ def read_steps(
         "terminated": source.ends(terminated, order, lengths),
         "truncated": source.ends(truncated, order, lengths),
         "columns": {name: rows(name) for name in kept},
+        **written,
     }
 
 
 class _Source:
     """Columns of a table, with checks that name the row."""
 
-    def __init__(self, columns: pa.Table, path: Path | None) -> None:
-        self.columns, self.path = columns, path
+    def __init__(self, columns: pa.Table, path: Path | None, origin: Origin | None) -> None:
+        self.columns, self.path, self.origin = columns, path, origin
 
     @classmethod
     def of(cls, table: Any, names: Sequence[str], optional: Sequence[str] = ()) -> _Source:
@@ -95,8 +103,12 @@ class _Source:
             )
         if not columns.num_rows:
             raise InvalidInputError("`table` must have at least one row, got 0.", path=path)
+        origin = Origin.of(columns)
+        if origin is not None:
+            origin.check(columns.column_names, optional)
+            names = [*names, *origin.columns]
         there = [name for name in optional if name in columns.column_names]
-        source = cls(columns.select(list(dict.fromkeys([*names, *there]))), path)
+        source = cls(columns.select(list(dict.fromkeys([*names, *there]))), path, origin)
         for name in source.columns.column_names:
             source._check_complete(name)
         return source
@@ -315,7 +327,8 @@ def _read(path: Path, names: Sequence[str], optional: Sequence[str]) -> pa.Table
             return pyarrow.feather.read_table(path)
         file = pyarrow.parquet.ParquetFile(path)
         there = set(file.schema_arrow.names)
-        wanted = [name for name in dict.fromkeys([*names, *optional]) if name in there]
+        marks = filter(is_mark, there)
+        wanted = [name for name in dict.fromkeys([*names, *optional, *marks]) if name in there]
         return file.read(columns=wanted if there.issuperset(names) else None)
     except FileNotFoundError as error:
         raise InvalidInputError(f"`table` must be a file, but {path} is not there.") from error

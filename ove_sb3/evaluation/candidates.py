@@ -196,6 +196,11 @@ class ComponentCandidate:
         from ove_sb3.policies.episode_mixture import COMPONENT_LOG_PROBS, component_log_ratios
 
         del first_step
+        if COMPONENT_LOG_PROBS not in chunk.columns:
+            raise InvalidInputError(
+                f"`data` must have the column {COMPONENT_LOG_PROBS!r} to evaluate a policy of the "
+                "mixture that wrote it. A table does not hold it: use the log itself."
+            )
         log_probs, log_weights = chunk.columns[COMPONENT_LOG_PROBS], np.log(self.weights)
         return StepScores(component_log_ratios(log_probs, log_weights, chunk.lengths, self.index))
 
