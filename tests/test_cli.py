@@ -167,14 +167,26 @@ def test_approximate_intervals_prove_no_requirement(folder: Path) -> None:
 
 def test_files_are_written(folder: Path, tmp_path: Path) -> None:
     page, picture = tmp_path / "report.html", tmp_path / "figure.png"
-    result = evaluate(folder, "--html", page, "--plot", picture, "--require", "mean >= -100")
+    about = ("--author", "A & B", "--purpose", "release 7")
+    result = evaluate(
+        folder, "--html", page, *about, "--plot", picture, "--require", "mean >= -100"
+    )
     assert result.exit_code == 0, result.output
-    assert "All requirements are proven with 95% confidence." in page.read_text()
+    text = page.read_text()
+    assert "All requirements are proven with 95% confidence." in text
+    for shown in ("A &amp; B", "release 7", str(folder / "log"), str(folder / "new.zip")):
+        assert shown in text
     assert picture.read_bytes().startswith(b"\x89PNG")
     both = tmp_path / "both.html"
     run("compare", folder / "log", folder / "new.zip", "--gamma", 0.9, "--model-class", "PPO",
-        "--html", both)  # fmt: skip
-    assert "Which candidate has a smaller variance of the return?" in both.read_text()
+        "--html", both, *about, "--require", "mean >= -100")  # fmt: skip
+    text = both.read_text()
+    assert "Which candidate has a smaller variance of the return?" in text
+    for shown in ("A &amp; B", "new: mean &gt;= -100: proven.", str(folder / "new.zip")):
+        assert shown in text
+    refused = evaluate(folder, "--author", "me")
+    assert refused.exit_code == 2
+    assert "must come with" in refused.stderr
 
 
 def test_compare(folder: Path) -> None:

@@ -123,3 +123,7 @@ Progress = Annotated[
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")]
 Html = Annotated[Path | None, typer.Option(help="Write a report to this file.")]
+Author = Annotated[
+    str | None, typer.Option(metavar="TEXT", help="Who made the report; shown with its date.")
+]
+Purpose = Annotated[str | None, typer.Option(metavar="TEXT", help="What the report is for.")]

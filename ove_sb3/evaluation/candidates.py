@@ -74,6 +74,7 @@ class PolicyCandidate:
     label: str
     name: str = "candidate"
     behavior: Any = None
+    file: str | None = None
 
     @property
     def ratio_bound(self) -> RatioBound | None:
@@ -175,12 +176,15 @@ class ComponentCandidate:
     weights : tuple of float
         Shares of all policies.
     label : str
+    file : str or None
+        Path of the model, if it was loaded.
     """
 
     policy: Any
     index: int
     weights: tuple[float, ...]
     label: str
+    file: str | None = None
 
     @property
     def max_weight(self) -> float:
@@ -206,7 +210,9 @@ def weight_bound(candidate: Candidate) -> float | None:
     return candidate.max_weight if isinstance(candidate, ComponentCandidate) else None
 
 
-def _component(policy: Any, metadata: Metadata, deterministic: bool, label: str) -> Any:
+def _component(
+    policy: Any, metadata: Metadata, deterministic: bool, label: str, file: str | None
+) -> Any:
     """The candidate as a component of the mixture that wrote the log; None if it is not one."""
     if not metadata.components:
         return None
@@ -217,7 +223,7 @@ def _component(policy: Any, metadata: Metadata, deterministic: bool, label: str)
     for index, component in enumerate(metadata.components):
         if fingerprint is not None and component["fingerprint"] == fingerprint:
             weights = tuple(float(entry["weight"]) for entry in metadata.components)
-            return ComponentCandidate(acting, index, weights, label)
+            return ComponentCandidate(acting, index, weights, label, file)
     return None
 
 
@@ -280,6 +286,7 @@ def as_candidate(
             f"log-probabilities, got {candidate!r}."
         )
     label = label or _default_label(candidate, model_class)
+    file = str(candidate) if is_path(candidate) else None
     if is_path(candidate):
         check_normalizer(vec_normalize, candidate)
         candidate = load_model(candidate, model_class, name, safe_for=safe_load and metadata)
@@ -292,8 +299,8 @@ def as_candidate(
     policy = as_policy(candidate, vec_normalize=load_normalizer(vec_normalize, safe=safe_load))
     if behavior is not None:
         _refuse_drawn_per_episode(policy, name)
-    component: Candidate | None = _component(policy, metadata, bool(deterministic), label)
-    return component or PolicyCandidate(policy, bool(deterministic), label, name, behavior)
+    component: Candidate | None = _component(policy, metadata, bool(deterministic), label, file)
+    return component or PolicyCandidate(policy, bool(deterministic), label, name, behavior, file)
 
 
 def _refuse_drawn_per_episode(policy: Any, name: str) -> None:

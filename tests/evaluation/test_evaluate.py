@@ -392,6 +392,7 @@ def test_text_dict_and_frozen(result: ove.Evaluation) -> None:
         "quantities",
         "episodes_to_halve",
         "diagnostics",
+        "origin",
         "warnings",
         "advice",
         "settings",
