@@ -267,6 +267,53 @@ def test_normalized_observations(folder: Path, tmp_path: Path) -> None:
         assert "VecNormalize.save" in refused.stderr
 
 
+@pytest.mark.parametrize(
+    "place",
+    [
+        "vecnormalize.pkl",
+        "model_vecnormalize.pkl",
+        "old_vecnormalize.pkl",
+        "Toy-v0/vecnormalize.pkl",
+    ],
+)
+def test_statistics_beside_a_model_are_not_overlooked(
+    place: str, folder: Path, tmp_path: Path
+) -> None:
+    venv = VecNormalize(DummyVecEnv([make_env]))
+    venv.obs_rms.mean += 0.3  # type: ignore[attr-defined]
+    model = PPO("MlpPolicy", venv, device="cpu", seed=0)
+    path, statistics = tmp_path / "model.zip", tmp_path / place
+    model.save(path)
+    common = ("--gamma", GAMMA, "--model-class", "PPO")
+    plain = as_json(run("evaluate", folder / "log", path, *common, "--json"))
+    statistics.parent.mkdir(exist_ok=True)
+    venv.save(str(statistics))
+    watched = ("--require", "mean <= 1e9")
+    for words in (
+        ("evaluate", folder / "log", path, *common),
+        ("compare", folder / "log", path, f"b={folder / 'new.zip'}", *common),
+        ("watch", folder / "log", path, *common, *watched),
+    ):
+        refused = run(*words)
+        assert refused.exit_code == 3, refused.output
+        text = " ".join(refused.stderr.split())
+        assert f"because {statistics} is there" in text
+        assert f"--vec-normalize {statistics}, or --vec-normalize none" in text
+        if words[0] != "watch":  # which does not follow a log of a fixed size
+            assert run(*words, "--vec-normalize", statistics).exit_code == 0
+    with pytest.raises(ove.InvalidInputError, match="vec_normalize='none'"):
+        ove.evaluate(folder / "log", path, gamma=GAMMA, model_class=PPO)
+    declined = as_json(
+        run("evaluate", folder / "log", path, *common, "--json", "--vec-normalize", "none")
+    )
+    assert declined["quantities"]["mean"] == plain["quantities"]["mean"]
+    inside = ove.evaluate(folder / "log", model, gamma=GAMMA)
+    given = ove.evaluate(
+        folder / "log", path, gamma=GAMMA, model_class=PPO, vec_normalize=statistics
+    )
+    assert given.mean == inside.mean != plain["quantities"]["mean"]["estimate"]
+
+
 def test_inspect_and_compact(folder: Path, tmp_path: Path) -> None:
     data = ove.Trajectories.load(folder / "log")
     writer = ove.EpisodeWriter(tmp_path, data.metadata)
@@ -516,21 +563,16 @@ def test_compare_takes_a_folder_of_checkpoints(folder: Path, tmp_path: Path) -> 
         saved = save_checkpoints(place, normalize=normalize)
         result = as_json(run("compare", folder / "log", place, *common))
         assert sorted(result["evaluations"]) == sorted(names)
+        files = {key: place / f"{key.replace('model', 'model_vecnormalize')}.pkl" for key in names}
+        assert all(file.exists() == normalize for file in files.values())
+        expected = ove.compare(
+            folder / "log",
+            {key: saved[key] for key in names},
+            gamma=GAMMA,
+            model_class=PPO,
+            vec_normalize=files if normalize else None,
+        )
         for name in names:
-            pickle = place / name.replace("model", "model_vecnormalize")
-            expected = ove.compare(
-                folder / "log",
-                {key: saved[key] for key in names},
-                gamma=GAMMA,
-                model_class=PPO,
-                vec_normalize={
-                    key: place / f"{key.replace('model', 'model_vecnormalize')}.pkl"
-                    for key in names
-                }
-                if normalize
-                else None,
-            )
-            assert pickle.with_suffix(".pkl").exists() == normalize
             found = result["evaluations"][name]["quantities"]["variance"]["estimate"]
             assert found == expected.evaluations[name]["variance"].estimate
     # One file of statistics for all of them.

@@ -97,7 +97,10 @@ Deterministic = Annotated[
 ]
 Normalize = Annotated[
     Path | None,
-    typer.Option(help="Statistics saved by VecNormalize, for the model (a pickle too)."),
+    typer.Option(
+        help="Statistics saved by VecNormalize, for the model (a pickle too); 'none' if those "
+        "beside it are not its own."
+    ),
 ]
 SafeLoad = Annotated[
     bool,

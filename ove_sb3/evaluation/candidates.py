@@ -18,7 +18,7 @@ from ove_sb3.data.trajectories import DISCRETE_KINDS, Trajectories
 from ove_sb3.errors import BehaviorError, InvalidInputError
 from ove_sb3.policies.provenance import Provenance
 
-from .model_files import load_model, load_normalizer
+from .model_files import check_normalizer, load_model, load_normalizer
 
 if TYPE_CHECKING:
     from ove_sb3.policies.ratio_bounds import RatioBound
@@ -288,6 +288,7 @@ def as_candidate(
     label = label or _default_label(candidate, model_class)
     file = str(candidate) if is_path(candidate) else None
     if is_path(candidate):
+        check_normalizer(vec_normalize, candidate)
         candidate = load_model(candidate, model_class, name, safe_for=safe_load and metadata)
     elif model_class is not None:
         raise InvalidInputError(

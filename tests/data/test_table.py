@@ -135,6 +135,11 @@ BAD: dict[str, tuple[Any, str, int]] = {
         "step 2 is there twice",
         8,
     ),
+    "huge": (
+        lambda f: f.assign(t=[0, 1, 2, 3, 0, 1, 2, 2**63 - 1]),
+        "step 3 is missing before step 9223372036854775807",
+        7,
+    ),
     "fraction": (lambda f: f.assign(t=f["t"] + 0.5), "whole numbers", 0),
     "zero": (lambda f: f.assign(p=[0.5, 0.0] + [0.5] * 6), r"probabilities in \(0, 1\]", 1),
     "percent": (lambda f: f.assign(p=[0.5] * 7 + [50.0]), r"probabilities in \(0, 1\]", 7),
