@@ -376,7 +376,7 @@ class Evaluation:
     # --- exports
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain Python values, ready for JSON; the same wherever the log is, see `origin`."""
+        """Return plain Python values, ready for JSON; the same from memory and from disk."""
         return {
             "candidate": self.candidate,
             "behavior": self.behavior,
