@@ -194,12 +194,35 @@ class Comparison:
             "evaluations": {name: found.to_dict() for name, found in self.evaluations.items()},
         }
 
-    def save_html(self, path: str | PathLike[str]) -> None:
-        """Write a self-contained HTML report, atomically."""
+    def save_html(
+        self,
+        path: str | PathLike[str],
+        *requirements: str | Requirement,
+        author: str | None = None,
+        purpose: str | None = None,
+    ) -> None:
+        """Write a self-contained HTML report, atomically.
+
+        It names a best candidate only if that is proven.
+
+        Parameters
+        ----------
+        path : path
+        *requirements : str
+            Requirements that the report decides for every candidate, see `Evaluation.check_all`.
+        author, purpose : str, optional
+            Who made the report and what for; shown with its date.
+        """
         from ove_sb3._files import write_text
+        from ove_sb3.report.about import About
         from ove_sb3.report.pages import comparison_page
 
-        write_text(path, comparison_page(self))
+        about = About(author, purpose)
+        verdicts = {
+            name: result.check_all(*requirements) if requirements else ()
+            for name, result in self.evaluations.items()
+        }
+        write_text(path, comparison_page(self, verdicts, about))
 
 
 def compare(
