@@ -230,7 +230,7 @@ def test_a_part_is_a_path_and_a_range(tmp_path: Path, monkeypatch: pytest.Monkey
     data.save(tmp_path)
     (file,) = shards(tmp_path)
     content = pickle.dumps(ove.open_log(tmp_path).part(150_000, 200_000))
-    assert str(tmp_path).encode() in content
+    assert file.name.encode() in content
     assert len(content) < file.stat().st_size / 1000
     seen: list[tuple[int, int]] = []
     read_at = storage.CheckedFile._read_at
@@ -241,7 +241,7 @@ def test_a_part_is_a_path_and_a_range(tmp_path: Path, monkeypatch: pytest.Monkey
 
     monkeypatch.setattr(storage.CheckedFile, "_read_at", spy)
     part = pickle.loads(content)
-    (rows,) = [chunk for _, chunk in part.windows(10**6)]
+    rows = ove.Trajectories.concat([chunk for _, chunk in part.windows(10_000)])
     same(rows, data[1500:2000])
     assert sum(end - begin for begin, end in seen) < file.stat().st_size / 2
     assert {end for _, end in seen} > {file.stat().st_size}  # the footer, and the row group
