@@ -42,7 +42,7 @@ class Recorder:
         recorder = self
 
         class Connection(sqlite3.Connection):
-            def execute(self, statement: str, *args: Any) -> Any:  # type: ignore[override]
+            def execute(self, statement: str, *args: Any) -> Any:
                 result = super().execute(statement, *args)
                 if statement == "COMMIT":
                     (level,) = super().execute("PRAGMA synchronous").fetchone()
