@@ -12,7 +12,7 @@ import pytest
 
 import ove_sb3 as ove
 from ove_sb3.data.writer import EpisodeWriter, compact
-from ove_sb3.store import writer as module
+from ove_sb3.store.shards import write_shard
 from ove_sb3.store.verify import verify
 
 from .test_storage import same, some
@@ -33,15 +33,14 @@ def test_another_process_is_faster(
     writer = EpisodeWriter(tmp_path, DATA.metadata, flush_every=3)
     writer.add(DATA[:3])
     writer.add(DATA[3:9])
-    write_shard = module.write_shard
 
     def interrupted(*args: Any) -> Any:
         file = write_shard(*args)
-        monkeypatch.setattr(module, "write_shard", write_shard)
+        monkeypatch.setattr("ove_sb3.store.writer.write_shard", write_shard)
         OTHERS[other](tmp_path, writer)
         return file
 
-    monkeypatch.setattr(module, "write_shard", interrupted)
+    monkeypatch.setattr("ove_sb3.store.writer.write_shard", interrupted)
     compact(tmp_path)
     expected = {"compacts": DATA[:9], "overwrites": some(5, seed=4), "writes": DATA}[other]
     same(ove.Trajectories.load(tmp_path), expected)
