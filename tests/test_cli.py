@@ -79,6 +79,7 @@ def test_evaluate_json_is_the_result(folder: Path) -> None:
     values = as_json(evaluate(folder, "--json"))
     result = ove.evaluate(folder / "log", folder / "new.zip", gamma=GAMMA, model_class=PPO)
     assert values.pop("requirements") == []
+    assert values.pop("origin") == json.loads(json.dumps(result.origin.to_dict()))
     assert values == json.loads(json.dumps(result.to_dict()))
     mean, variance = exact_moments(choices(make_model(2)))
     assert values["quantities"]["mean"]["interval"]["lower"] <= mean
@@ -112,6 +113,7 @@ def test_options_of_evaluate(folder: Path) -> None:
         rng=3,
     )
     assert values.pop("requirements") == []
+    assert values.pop("origin")["candidate_file"] == str(folder / "new.zip")
     assert values == json.loads(json.dumps(expected.to_dict()))
     assert list(values["quantities"]) == ["mean", "variance", "std"]
     bare = as_json(evaluate(folder, "--approximate", "none", "--json"))
@@ -205,6 +207,7 @@ def test_compare(folder: Path) -> None:
         model_class=PPO,
     )
     assert values.pop("requirements") == {}
+    assert set(values.pop("origins")) == {"new", "other"}
     assert values == json.loads(json.dumps(expected.to_dict()))
 
 

@@ -141,7 +141,8 @@ def evaluate(
         _save_figure(result, plot)
     if json:
         decided = [verdict.to_dict() for verdict in verdicts]
-        print_json({**result.to_dict(), "requirements": decided})
+        origin = result.origin.to_dict()
+        print_json({**result.to_dict(), "origin": origin, "requirements": decided})
     else:
         out = console()
         print_table(out, result.headline, result.table)
@@ -246,7 +247,8 @@ def compare(
         comparison.save_html(html, *requirements, author=author, purpose=purpose)
     if json:
         verdicts = {name: [v.to_dict() for v in some] for name, some in decided.items()}
-        print_json({**comparison.to_dict(), "requirements": verdicts})
+        origins = {name: result.origin.to_dict() for name, result in evaluations.items()}
+        print_json({**comparison.to_dict(), "origins": origins, "requirements": verdicts})
     else:
         out = console()
         print_table(out, comparison.headline, comparison.table)

@@ -376,7 +376,7 @@ class Evaluation:
     # --- exports
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain Python values, ready for JSON."""
+        """Return plain Python values, ready for JSON; the same from memory and from disk."""
         return {
             "candidate": self.candidate,
             "behavior": self.behavior,
@@ -389,7 +389,6 @@ class Evaluation:
             "warnings": list(self.warnings),
             "advice": list(self.advice),
             "settings": self.plan.to_dict(),
-            "origin": self.origin.to_dict(),
             "versions": library_versions(),
         }
 

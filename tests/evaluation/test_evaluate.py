@@ -392,7 +392,6 @@ def test_text_dict_and_frozen(result: ove.Evaluation) -> None:
         "quantities",
         "episodes_to_halve",
         "diagnostics",
-        "origin",
         "warnings",
         "advice",
         "settings",

@@ -55,7 +55,7 @@ def test_the_origin_of_log_and_candidate_is_shown(tmp_path: Path) -> None:
     assert "<i>" not in (tmp_path / "page.html").read_text()
     assert "Q\\u202e3 & more" in text
     assert re.search(r"20\d\d-\d\d-\d\d \d\d:\d\d UTC", text)
-    assert result.to_dict()["origin"]["log"] == str(tmp_path / "log")
+    assert result.origin.to_dict()["log"] == str(tmp_path / "log")
 
 
 def test_another_candidate_has_another_fingerprint(comparison: ove.Comparison) -> None:
