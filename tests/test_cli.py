@@ -586,6 +586,11 @@ def test_compare_takes_a_folder_of_checkpoints(folder: Path, tmp_path: Path) -> 
     refused = run("compare", folder / "log", place, *common)
     assert refused.exit_code == 3
     assert "`--vec-normalize` must be given" in refused.stderr
+    declined = as_json(run("compare", folder / "log", place, *common, "--vec-normalize", "none"))
+    assert sorted(declined["evaluations"]) == sorted(names)
+    twice = run("compare", folder / "log", place, place / f"{names[0]}.zip", *common)
+    assert twice.exit_code == 2
+    assert f"got '{names[0]}' twice" in " ".join(twice.stderr.replace("│", " ").split())
     named = as_json(run("compare", folder / "log", f"a={tmp_path / 'False'}", *common))
     assert "a/rl_model_64_steps" in named["evaluations"]
     empty = run("compare", folder / "log", tmp_path, *common)

@@ -115,16 +115,10 @@ def normalizers(paths: Mapping[str, str], entries: Sequence[str]) -> dict[str, P
     ``vecnormalize.pkl`` for all others.
     """
     folders = {Path(entry.rpartition("=")[2]).resolve() for entry in entries}
-    found: dict[str, Path] = {}
-    for name, path in paths.items():
-        folder = Path(path).resolve().parent
-        if folder not in folders:
-            continue
-        if (file := normalizer_of(Path(path))) is not None:
-            found[name] = file
-        elif others := sorted(folder.rglob("*vecnormalize*.pkl")):
-            raise InvalidInputError(
-                f"`vec_normalize` must be given for {path}: {others[0]} is there, but does not say "
-                "that it belongs to this model."
-            )
-    return found
+    listed = {name: Path(path) for name, path in paths.items()}
+    found = {
+        name: normalizer_of(path)
+        for name, path in listed.items()
+        if path.resolve().parent in folders
+    }
+    return {name: file for name, file in found.items() if file is not None}

@@ -184,6 +184,30 @@ def test_sizes_that_are_made_up_take_no_memory(tmp_path: Path, kind: Any, steps:
         next(ove.open_log(tmp_path).chunks())
 
 
+@pytest.mark.parametrize(
+    ("changes", "match"),
+    [
+        ({"raw_size": 1 << 40}, "declares 1099511627776 bytes of lz4"),
+        ({"raw_size": 0}, "declares 0 bytes"),
+        ({"raw_size": 64}, "cannot be decoded"),
+        ({"codec": "zstd"}, "bytes of zstd"),
+        ({"steps": 1, "episodes": 1}, "declared columns and steps"),
+    ],
+)
+def test_payloads_that_are_not_as_declared(
+    tmp_path: Path, changes: dict[str, Any], match: str
+) -> None:
+    writer = EpisodeWriter(tmp_path, some(3).metadata, flush_every=1)
+    writer.add(some(3))
+    with writing(tmp_path) as index:
+        (row,), (owner,) = index.rows(BatchRow), index.rows(WriterRow)
+        index.replace(row, row._replace(**changes))
+        totals = {name: value for name, value in changes.items() if name in owner._fields}
+        index.replace(owner, owner._replace(**totals))
+    with pytest.raises(ove.StorageError, match=match):
+        ove.Trajectories.load(tmp_path)
+
+
 def test_entries_that_do_not_fit_are_refused(tmp_path: Path) -> None:
     """A number of episodes that is made up, checksums and all."""
     writer = EpisodeWriter(tmp_path, some(3).metadata)
