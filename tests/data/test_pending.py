@@ -26,7 +26,9 @@ from .test_hardship import in_child
 from .test_storage import same, some
 
 PROGRAM = """
+import atexit
 import sys
+atexit.register(lambda: print(len(ove.open_log(sys.argv[1]))))  # the last one to be called
 import ove_sb3 as ove
 from tests.data.test_storage import some
 writer = ove.EpisodeWriter(sys.argv[1], ove.Metadata(), flush_every=1000)
@@ -42,6 +44,7 @@ def test_the_end_of_a_process(tmp_path: Path, end: str) -> None:
     command = [sys.executable, "-c", PROGRAM.format(end=ENDS[end]), str(tmp_path)]
     process = subprocess.run(command, cwd=root, capture_output=True, text=True, check=False)
     assert process.returncode == {"normal": 0, "exit": 3, "exception": 1}[end], process.stderr
+    assert process.stdout == "5\n"
     same(ove.Trajectories.load(tmp_path), some(5))
 
 
