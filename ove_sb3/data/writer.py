@@ -14,7 +14,7 @@ from typing import Any
 
 from typing_extensions import Self
 
-from ove_sb3._validation import check_integer, check_path
+from ove_sb3._validation import check_integer, check_path, check_progress
 from ove_sb3.errors import InvalidInputError, OveError
 from ove_sb3.store.index import Durability, check_durability
 from ove_sb3.store.writer import BatchWriter, agree_on_plan, compact_directory
@@ -202,9 +202,10 @@ def begin_collection(path: str | PathLike[str], plan: dict[str, Any]) -> dict[st
     return agree_on_plan(check_path(path), plan)
 
 
-def compact(path: str | PathLike[str]) -> int:
+def compact(path: str | PathLike[str], *, progress: bool | None = None) -> int:
     """Turn all episodes of a log into Parquet shards; return how many writers had written any.
 
     Writers may go on writing meanwhile. Files left behind by killed processes are removed.
+    A progress bar is shown in a terminal or notebook, after two seconds; `progress` decides.
     """
-    return compact_directory(check_path(path))
+    return compact_directory(check_path(path), progress=check_progress(progress))
