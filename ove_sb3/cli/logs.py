@@ -31,8 +31,8 @@ def collect(
     model: Annotated[
         str,
         typer.Argument(
-            help="Saved model, or `uniform`. A model file is a pickle: loading it executes code in "
-            "it, without --safe-load.",
+            help="Saved model, or `uniform`. A model file is a pickle: without --safe-load, "
+            "loading it executes code in it.",
             show_default=False,
         ),
     ],
@@ -125,7 +125,7 @@ def inspect(
 def compact(
     log: options.Log, progress: options.Progress = None, json: options.Json = False
 ) -> None:
-    """Turn the episodes of the index into Parquet shards."""
+    """Move finished episodes into Parquet files, which are smaller and faster to read."""
     from ove_sb3.data.writer import compact as compact_log
 
     n = compact_log(log, progress=progress)
