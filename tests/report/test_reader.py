@@ -147,7 +147,9 @@ def test_a_legend_says_where_lines_coincide(result: ove.Evaluation) -> None:
     same = ove.evaluate(data, data.log_probs, gamma=0.95, approximate=None)
     assert "behavior, as logged (the two lines coincide)" in text_of(evaluation_page(same))
     (axes, *_) = same.plot().axes
-    named = [text.get_text() for text in axes.get_legend().get_texts()]
+    legend = axes.get_legend()
+    assert legend is not None
+    named = [text.get_text() for text in legend.get_texts()]
     assert "behavior, as logged (the two lines coincide)" in named
     page = evaluation_page(same)
     assert page.index('class="function candidate" d="M1') < page.index(
