@@ -58,7 +58,7 @@ def report_pictures(folder: Path, work: Path) -> None:
         chromium(work / f"{page}.html", work, *options)
     screenshot(work / "report.html", folder / "report-dark.png", work, SIZES["desktop"], DARK)
     crop(folder / "report-dark.png")
-    screenshot(work / "report.html", ROOT / "docs" / "images" / "report.png", work, (1000, 1500))
+    screenshot(work / "report.html", ROOT / "docs" / "images" / "report.png", work, (1000, 1800))
     pixels = np.asarray(Image.open(folder / "report-desktop.png").convert("RGB")) / 255
     for deficiency in set(DEFICIENCIES) - {"none"}:
         changed = Image.fromarray((255 * seen(pixels, deficiency)).round().astype(np.uint8))
