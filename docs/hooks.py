@@ -29,13 +29,3 @@ def first_example() -> str:
     example = re.search(r"```python\n.*?^```\n\n```text.*?^```$", readme, re.DOTALL | re.MULTILINE)
     assert example is not None
     return example[0]
-
-
-def on_post_page(output: str, **_: Any) -> str:
-    """Page without the one script that the theme would load from elsewhere."""
-    return re.sub(r'<script src="https://[^"]*"></script>', "", output)
-
-
-def on_post_template(output_content: str, **_: Any) -> str:
-    """The same for pages that the theme makes, such as that for a missing page."""
-    return on_post_page(output_content)

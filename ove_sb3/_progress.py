@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from typing import Protocol
+from importlib.util import find_spec
+from typing import Any, Protocol
 
 from ._validation import check_progress
 
@@ -34,10 +35,8 @@ def progress_bar(show: bool | None, *, total: int, unit: str, scale: bool = Fals
     scale : bool
         Show large numbers as 1.2M.
     """
-    from tqdm.auto import tqdm
-
     show = check_progress(show)
-    bar: ProgressBar = tqdm(
+    bar: ProgressBar = _tqdm()(
         total=total,
         unit=unit,
         unit_scale=scale,
@@ -47,6 +46,19 @@ def progress_bar(show: bool | None, *, total: int, unit: str, scale: bool = Fals
     return bar
 
 
+def _tqdm() -> Any:
+    """The bar of a notebook where it can be drawn, else that of a terminal."""
+    if _in_notebook() and find_spec("ipywidgets") is None:
+        from tqdm import tqdm  # the other one would warn
+    else:
+        from tqdm.auto import tqdm
+    return tqdm
+
+
 def _interactive() -> bool:
     """Whether someone is watching: a terminal, or a notebook."""
-    return sys.stderr.isatty() or "ipykernel" in sys.modules
+    return sys.stderr.isatty() or _in_notebook()
+
+
+def _in_notebook() -> bool:
+    return "ipykernel" in sys.modules

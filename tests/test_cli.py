@@ -79,6 +79,7 @@ def test_evaluate_json_is_the_result(folder: Path) -> None:
     values = as_json(evaluate(folder, "--json"))
     result = ove.evaluate(folder / "log", folder / "new.zip", gamma=GAMMA, model_class=PPO)
     assert values.pop("requirements") == []
+    assert values.pop("origin") == json.loads(json.dumps(result.origin.to_dict()))
     assert values == json.loads(json.dumps(result.to_dict()))
     mean, variance = exact_moments(choices(make_model(2)))
     assert values["quantities"]["mean"]["interval"]["lower"] <= mean
@@ -112,6 +113,7 @@ def test_options_of_evaluate(folder: Path) -> None:
         rng=3,
     )
     assert values.pop("requirements") == []
+    assert values.pop("origin")["candidate_file"] == str(folder / "new.zip")
     assert values == json.loads(json.dumps(expected.to_dict()))
     assert list(values["quantities"]) == ["mean", "variance", "std"]
     bare = as_json(evaluate(folder, "--approximate", "none", "--json"))
@@ -167,14 +169,26 @@ def test_approximate_intervals_prove_no_requirement(folder: Path) -> None:
 
 def test_files_are_written(folder: Path, tmp_path: Path) -> None:
     page, picture = tmp_path / "report.html", tmp_path / "figure.png"
-    result = evaluate(folder, "--html", page, "--plot", picture, "--require", "mean >= -100")
+    about = ("--author", "A & B", "--purpose", "release 7")
+    result = evaluate(
+        folder, "--html", page, *about, "--plot", picture, "--require", "mean >= -100"
+    )
     assert result.exit_code == 0, result.output
-    assert "All requirements are proven with 95% confidence." in page.read_text()
+    text = page.read_text()
+    assert "All requirements are proven with 95% confidence." in text
+    for shown in ("A &amp; B", "release 7", str(folder / "log"), str(folder / "new.zip")):
+        assert shown in text
     assert picture.read_bytes().startswith(b"\x89PNG")
     both = tmp_path / "both.html"
     run("compare", folder / "log", folder / "new.zip", "--gamma", 0.9, "--model-class", "PPO",
-        "--html", both)  # fmt: skip
-    assert "Which candidate has a smaller variance of the return?" in both.read_text()
+        "--html", both, *about, "--require", "mean >= -100")  # fmt: skip
+    text = both.read_text()
+    assert "Which candidate has a smaller variance of the return?" in text
+    for shown in ("A &amp; B", "new: mean &gt;= -100: proven.", str(folder / "new.zip")):
+        assert shown in text
+    refused = evaluate(folder, "--author", "me")
+    assert refused.exit_code == 2
+    assert "must come with" in refused.stderr
 
 
 def test_compare(folder: Path) -> None:
@@ -193,6 +207,7 @@ def test_compare(folder: Path) -> None:
         model_class=PPO,
     )
     assert values.pop("requirements") == {}
+    assert set(values.pop("origins")) == {"new", "other"}
     assert values == json.loads(json.dumps(expected.to_dict()))
 
 
@@ -250,6 +265,53 @@ def test_normalized_observations(folder: Path, tmp_path: Path) -> None:
         refused = run(*common, "--vec-normalize", bad)
         assert refused.exit_code == 3
         assert "VecNormalize.save" in refused.stderr
+
+
+@pytest.mark.parametrize(
+    "place",
+    [
+        "vecnormalize.pkl",
+        "model_vecnormalize.pkl",
+        "old_vecnormalize.pkl",
+        "Toy-v0/vecnormalize.pkl",
+    ],
+)
+def test_statistics_beside_a_model_are_not_overlooked(
+    place: str, folder: Path, tmp_path: Path
+) -> None:
+    venv = VecNormalize(DummyVecEnv([make_env]))
+    venv.obs_rms.mean += 0.3  # type: ignore[attr-defined]
+    model = PPO("MlpPolicy", venv, device="cpu", seed=0)
+    path, statistics = tmp_path / "model.zip", tmp_path / place
+    model.save(path)
+    common = ("--gamma", GAMMA, "--model-class", "PPO")
+    plain = as_json(run("evaluate", folder / "log", path, *common, "--json"))
+    statistics.parent.mkdir(exist_ok=True)
+    venv.save(str(statistics))
+    watched = ("--require", "mean <= 1e9")
+    for words in (
+        ("evaluate", folder / "log", path, *common),
+        ("compare", folder / "log", path, f"b={folder / 'new.zip'}", *common),
+        ("watch", folder / "log", path, *common, *watched),
+    ):
+        refused = run(*words)
+        assert refused.exit_code == 3, refused.output
+        text = " ".join(refused.stderr.split())
+        assert f"because {statistics} is there" in text
+        assert f"--vec-normalize {statistics}, or --vec-normalize none" in text
+        if words[0] != "watch":  # which does not follow a log of a fixed size
+            assert run(*words, "--vec-normalize", statistics).exit_code == 0
+    with pytest.raises(ove.InvalidInputError, match="vec_normalize='none'"):
+        ove.evaluate(folder / "log", path, gamma=GAMMA, model_class=PPO)
+    declined = as_json(
+        run("evaluate", folder / "log", path, *common, "--json", "--vec-normalize", "none")
+    )
+    assert declined["quantities"]["mean"] == plain["quantities"]["mean"]
+    inside = ove.evaluate(folder / "log", model, gamma=GAMMA)
+    given = ove.evaluate(
+        folder / "log", path, gamma=GAMMA, model_class=PPO, vec_normalize=statistics
+    )
+    assert given.mean == inside.mean != plain["quantities"]["mean"]["estimate"]
 
 
 def test_inspect_and_compact(folder: Path, tmp_path: Path) -> None:
@@ -501,21 +563,16 @@ def test_compare_takes_a_folder_of_checkpoints(folder: Path, tmp_path: Path) -> 
         saved = save_checkpoints(place, normalize=normalize)
         result = as_json(run("compare", folder / "log", place, *common))
         assert sorted(result["evaluations"]) == sorted(names)
+        files = {key: place / f"{key.replace('model', 'model_vecnormalize')}.pkl" for key in names}
+        assert all(file.exists() == normalize for file in files.values())
+        expected = ove.compare(
+            folder / "log",
+            {key: saved[key] for key in names},
+            gamma=GAMMA,
+            model_class=PPO,
+            vec_normalize=files if normalize else None,
+        )
         for name in names:
-            pickle = place / name.replace("model", "model_vecnormalize")
-            expected = ove.compare(
-                folder / "log",
-                {key: saved[key] for key in names},
-                gamma=GAMMA,
-                model_class=PPO,
-                vec_normalize={
-                    key: place / f"{key.replace('model', 'model_vecnormalize')}.pkl"
-                    for key in names
-                }
-                if normalize
-                else None,
-            )
-            assert pickle.with_suffix(".pkl").exists() == normalize
             found = result["evaluations"][name]["quantities"]["variance"]["estimate"]
             assert found == expected.evaluations[name]["variance"].estimate
     # One file of statistics for all of them.
@@ -529,6 +586,11 @@ def test_compare_takes_a_folder_of_checkpoints(folder: Path, tmp_path: Path) -> 
     refused = run("compare", folder / "log", place, *common)
     assert refused.exit_code == 3
     assert "`--vec-normalize` must be given" in refused.stderr
+    declined = as_json(run("compare", folder / "log", place, *common, "--vec-normalize", "none"))
+    assert sorted(declined["evaluations"]) == sorted(names)
+    twice = run("compare", folder / "log", place, place / f"{names[0]}.zip", *common)
+    assert twice.exit_code == 2
+    assert f"got '{names[0]}' twice" in " ".join(twice.stderr.replace("│", " ").split())
     named = as_json(run("compare", folder / "log", f"a={tmp_path / 'False'}", *common))
     assert "a/rl_model_64_steps" in named["evaluations"]
     empty = run("compare", folder / "log", tmp_path, *common)

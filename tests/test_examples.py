@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import yaml
 from stable_baselines3 import PPO
 from stable_baselines3.common.vec_env import DummyVecEnv
 
@@ -23,13 +24,20 @@ ROW = re.compile(rf"^(mean|variance) +{NUMBER} +\[{NUMBER}, {NUMBER}\]", re.MULT
 TRUTH = re.compile(rf"^on-policy: mean {NUMBER}, variance {NUMBER}$", re.MULTILINE)
 SHOWN = {
     "callback_in_training.py": "Stopping training at num_timesteps=",
+    "canary.py": "mean >= behavior:0: proven.",
+    "choose_ranges.py": "known: and ratios",
     "continuous_control.py": "by construction at most 2",
     "deployment_check.py": "",
+    "deterministic_policy.py": "importance weight exceeds 2",
+    "large_log.py": "the same as in memory: True",
     "masked_policy.py": "choices a day",
     "own_data.py": "frameworks loaded: []",
     "quickstart.py": "effective sample size",
     "recurrent_policy.py": "1000 episodes",
+    "risk.py": "cvar:0.1 >= behavior: proven.",
+    "watch_a_log.py": "  variance <= 5: proven.",
 }
+SLOW = {"canary.py", "deterministic_policy.py", "large_log.py", "watch_a_log.py"}
 
 
 def run(name: str, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -48,7 +56,39 @@ def test_every_example_is_tested() -> None:
     assert set(SHOWN) == {path.name for path in EXAMPLES.glob("*.py")}
 
 
-@pytest.mark.parametrize("name", sorted(set(SHOWN) - {"deployment_check.py"}))
+def test_every_how_to_page_has_an_example() -> None:
+    root = EXAMPLES.parent
+    (how_to,) = (
+        section["How to"]
+        for section in yaml.safe_load(site_settings(root))["nav"]
+        if "How to" in section
+    )
+    pages = [page for entry in how_to for page in entry.values()]
+    assert len(pages) == 13
+    for page in pages:
+        named = re.findall(r"\]\(\.\./examples/([\w.]+)\)", (root / "docs" / page).read_text())
+        assert named, page
+        assert all((EXAMPLES / name).is_file() for name in named), page
+
+
+def site_settings(root: Path) -> str:
+    return (root / "mkdocs.yml").read_text()
+
+
+def test_the_settings_for_rl_zoo_are_those_of_its_page() -> None:
+    page = (EXAMPLES.parent / "docs" / "rl-zoo.md").read_text()
+    shown = re.findall(r"^```yaml\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    files = ("rl_zoo_log.yml", "rl_zoo_evaluate.yml")
+    assert shown == [(EXAMPLES / name).read_text() for name in files]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=pytest.mark.slow if name in SLOW else ())
+        for name in sorted(set(SHOWN) - {"deployment_check.py"})
+    ],
+)
 def test_examples_run_and_their_intervals_contain_the_truth(name: str) -> None:
     done = run(name)
     assert done.returncode == 0, done.stderr
@@ -63,11 +103,21 @@ def test_examples_run_and_their_intervals_contain_the_truth(name: str) -> None:
     if name == "callback_in_training.py":
         *_, lower, upper = re.findall(rf"mean >= {NUMBER}, variance <= {NUMBER}", done.stdout)[-1]
         bounds = [("mean", lower, "inf"), ("variance", "0", upper)]
+    if name == "watch_a_log.py":
+        bounds = [("mean", bound_of("mean >=", done.stdout), "inf")]
+        bounds += [("variance", "0", bound_of("variance <=", done.stdout))]
     assert {quantity for quantity, _, _ in bounds} == {"mean", "variance"}
     for quantity, lower, upper in bounds:
         # The truth is itself estimated from some hundred episodes.
         slack = 0.05 * abs(values[quantity])
         assert float(lower) - slack <= values[quantity] <= float(upper) + slack
+
+
+def bound_of(requirement: str, printed: str) -> str:
+    """The last bound printed for a requirement."""
+    pattern = rf"{requirement} [\d.]+: \w+\. The 95% \w+ bound is {NUMBER}\.$"
+    found: list[str] = re.findall(pattern, printed, re.MULTILINE)
+    return found[-1]
 
 
 @pytest.fixture(scope="module")

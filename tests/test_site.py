@@ -57,6 +57,24 @@ def test_every_public_name_is_in_the_reference() -> None:
     assert shown == set(ove.__all__) - {"DEFAULT_QUANTITIES", "__version__"}
 
 
+def test_no_convention_of_other_libraries_is_left_without_an_answer() -> None:
+    page = (ROOT / "docs" / "conventions.md").read_text()
+    rows = [line.strip("|").split("|") for line in page.splitlines() if line.startswith("| ")]
+    header, *conventions = ([cell.strip() for cell in row] for row in rows)
+    assert header[1:] == ["SB3", "Gymnasium", "Minari", "OBP", "SCOPE-RL", "d3rlpy", "here"]
+    assert len(conventions) > 25
+    for row in conventions:
+        assert len(row) == len(header), row
+        assert row[-1] not in ("", "-"), row
+        assert not row[-1].startswith("none") or row[-1].startswith("none: "), row
+
+
+def test_every_how_to_page_is_in_the_navigation() -> None:
+    settings = (ROOT / "mkdocs.yml").read_text()
+    for page in (ROOT / "docs").glob("*.md"):
+        assert f": {page.name}\n" in settings, page.name
+
+
 def test_every_error_and_warning_is_explained() -> None:
     page = (ROOT / "docs" / "errors.md").read_text()
     explained = set(re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -20,6 +21,7 @@ from ove_sb3.evaluation.compare import RANKINGS
 from ove_sb3.evaluation.compare import compare as compare_candidates
 from ove_sb3.evaluation.evaluate import evaluate as evaluate_candidate
 from ove_sb3.evaluation.model_files import load_model
+from ove_sb3.evaluation.origins import from_files
 from ove_sb3.evaluation.requirements import Requirement, Verdict
 from ove_sb3.evaluation.result import Evaluation
 
@@ -77,6 +79,8 @@ def evaluate(
     scheduler: options.Scheduler = None,
     progress: options.Progress = None,
     html: options.Html = None,
+    author: options.Author = None,
+    purpose: options.Purpose = None,
     plot: Annotated[
         Path | None,
         typer.Option(help="Draw a figure to this file (.png, .svg, .pdf; needs matplotlib)."),
@@ -90,6 +94,7 @@ def evaluate(
     """
     requirements = requirements_of(require)
     check_output(html, "--html")
+    _check_about(html, author, purpose)
     _check_picture(plot)
     data: Any = log
     policy: Any = candidate
@@ -128,14 +133,16 @@ def evaluate(
         scheduler=scheduler,
         progress=progress,
     )
+    result = from_files(result, log, candidate)
     verdicts = result.check_all(*requirements) if requirements else ()
     if html is not None:
-        result.save_html(html, *requirements)
+        result.save_html(html, *requirements, author=author, purpose=purpose)
     if plot is not None:
         _save_figure(result, plot)
     if json:
         decided = [verdict.to_dict() for verdict in verdicts]
-        print_json({**result.to_dict(), "requirements": decided})
+        origin = result.origin.to_dict()
+        print_json({**result.to_dict(), "origin": origin, "requirements": decided})
     else:
         out = console()
         print_table(out, result.headline, result.table)
@@ -185,6 +192,8 @@ def compare(
     scheduler: options.Scheduler = None,
     progress: options.Progress = None,
     html: options.Html = None,
+    author: options.Author = None,
+    purpose: options.Purpose = None,
     json: options.Json = False,
 ) -> None:
     """Evaluate several candidates from one log, with bounds that hold for all of them together.
@@ -194,6 +203,7 @@ def compare(
     usage(check_choice, rank_by, "--rank-by", RANKINGS)
     requirements = requirements_of(require)
     check_output(html, "--html")
+    _check_about(html, author, purpose)
     paths = usage(named_paths, candidates)
     found = {} if vec_normalize is not None else normalizers(paths, candidates)
     comparison = compare_candidates(
@@ -223,16 +233,22 @@ def compare(
         scheduler=scheduler,
         progress=progress,
     )
+    evaluations = {
+        name: from_files(result, log, paths[name])
+        for name, result in comparison.evaluations.items()
+    }
+    comparison = replace(comparison, evaluations=evaluations)
     decided: dict[str, tuple[Verdict, ...]] = {}
     if requirements:
         decided = {
             name: result.check_all(*requirements) for name, result in comparison.evaluations.items()
         }
     if html is not None:
-        comparison.save_html(html)
+        comparison.save_html(html, *requirements, author=author, purpose=purpose)
     if json:
         verdicts = {name: [v.to_dict() for v in some] for name, some in decided.items()}
-        print_json({**comparison.to_dict(), "requirements": verdicts})
+        origins = {name: result.origin.to_dict() for name, result in evaluations.items()}
+        print_json({**comparison.to_dict(), "origins": origins, "requirements": verdicts})
     else:
         out = console()
         print_table(out, comparison.headline, comparison.table)
@@ -288,6 +304,12 @@ def _estimators(entries: Sequence[str] | None) -> dict[str, str] | None:
             raise typer.BadParameter(f"`--estimator` must be QUANTITY=NAME, got {entry!r}.")
         usage(usage(as_quantity, quantity).find_estimator, name)
     return {quantity: name for quantity, _, name in pairs}
+
+
+def _check_about(html: Path | None, author: str | None, purpose: str | None) -> None:
+    """Refuse facts about a report that is not written."""
+    if html is None and (author is not None or purpose is not None):
+        raise typer.BadParameter("`--author` and `--purpose` must come with `--html`.")
 
 
 def _check_picture(path: Path | None) -> None:

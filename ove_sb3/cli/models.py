@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from ove_sb3.errors import InvalidInputError
+from ove_sb3.evaluation.model_files import normalizer_of
 
 _LIBRARIES = ("stable_baselines3", "sb3_contrib")
 
@@ -114,26 +115,10 @@ def normalizers(paths: Mapping[str, str], entries: Sequence[str]) -> dict[str, P
     ``vecnormalize.pkl`` for all others.
     """
     folders = {Path(entry.rpartition("=")[2]).resolve() for entry in entries}
-    found: dict[str, Path] = {}
-    for name, path in paths.items():
-        folder = Path(path).resolve().parent
-        if folder not in folders:
-            continue
-        if (file := _normalizer(Path(path))) is not None:
-            found[name] = file
-        elif others := sorted(folder.rglob("*vecnormalize*.pkl")):
-            raise InvalidInputError(
-                f"`vec_normalize` must be given for {path}: {others[0]} is there, but does not say "
-                "that it belongs to this model."
-            )
-    return found
-
-
-def _normalizer(model: Path) -> Path | None:
-    """The statistics that belong to a model, None if there are none of a known name."""
-    prefix, _, steps = model.stem.removesuffix("_steps").rpartition("_")
-    names = [f"{model.stem}_vecnormalize.pkl", "vecnormalize.pkl"]
-    if steps.isdecimal():
-        names.insert(0, f"{prefix}_vecnormalize_{steps}_steps.pkl")
-    files = (model.with_name(name) for name in names)
-    return next((file for file in files if file.is_file()), None)
+    listed = {name: Path(path) for name, path in paths.items()}
+    found = {
+        name: normalizer_of(path)
+        for name, path in listed.items()
+        if path.resolve().parent in folders
+    }
+    return {name: file for name, file in found.items() if file is not None}

@@ -97,7 +97,10 @@ Deterministic = Annotated[
 ]
 Normalize = Annotated[
     Path | None,
-    typer.Option(help="Statistics saved by VecNormalize, for the model (a pickle too)."),
+    typer.Option(
+        help="Statistics saved by VecNormalize, for the model (a pickle too); 'none' if those "
+        "beside it are not its own."
+    ),
 ]
 SafeLoad = Annotated[
     bool,
@@ -120,3 +123,7 @@ Progress = Annotated[
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")]
 Html = Annotated[Path | None, typer.Option(help="Write a report to this file.")]
+Author = Annotated[
+    str | None, typer.Option(metavar="TEXT", help="Who made the report; shown with its date.")
+]
+Purpose = Annotated[str | None, typer.Option(metavar="TEXT", help="What the report is for.")]

@@ -15,6 +15,7 @@ from ove_sb3.errors import AssumptionError, InvalidInputError, MeanWeightError
 
 from .assigned import balanced
 from .label import Evidence
+from .stated import Assumption
 from .statistics import TrajectoryStatistics
 from .truncation import MAX_RATIOS
 
@@ -26,6 +27,7 @@ _LONGEST_SUM = 1_000_000
 _BET_SIZES = (0.003, 0.03, 0.3, 0.9)  # on weights being too large
 _BEYOND_DOUBT = math.log(1e6)
 FROM_DATA = "from_data"
+_UNSEEN = " Values that were never seen cannot be."
 
 
 @dataclass(frozen=True)
@@ -43,7 +45,7 @@ class Limits:
         Bound on the full weight w and on every partial product; infinite if unknown.
     max_pdis_weight, max_cdis_weight : float
         Bounds on A/c and B/c^2.
-    stated : tuple of str
+    stated : tuple of Assumption
         The assumptions behind the limits, in words.
     """
 
@@ -52,7 +54,7 @@ class Limits:
     max_weight: float
     max_pdis_weight: float
     max_cdis_weight: float
-    stated: tuple[str, ...]
+    stated: tuple[Assumption, ...]
 
     @property
     def max_variance(self) -> float:
@@ -155,14 +157,19 @@ class Assumptions:
 
     def limits(self, stats: TrajectoryStatistics) -> Limits:
         """Limits implied by the assumptions; data that contradict them are refused."""
-        stated: list[str] = []
+        stated: list[Assumption] = []
         low, high = -math.inf, math.inf
         scaled: tuple[float, float] | None = None
         if self.reward_range is not None:
             rewards = _reward_range(stats, self.reward_range)
             stated.append(
-                f"rewards lie in [{rewards[0]:g}, {rewards[1]:g}]"
-                + " (as seen in the data)" * self.range_from_data
+                Assumption(
+                    f"rewards lie in [{rewards[0]:g}, {rewards[1]:g}]"
+                    + " (as seen in the data)" * self.range_from_data,
+                    "Taken from the log itself, which proves nothing about other rewards."
+                    if self.range_from_data
+                    else f"Every logged reward was compared.{_UNSEEN}",
+                )
             )
             if stats.horizon != 1:
                 # Episodes that end early are padded with rewards of 0.
@@ -170,18 +177,20 @@ class Assumptions:
             if math.isfinite(stats.effective_horizon):
                 scaled = stats.effective_horizon * rewards[0], stats.effective_horizon * rewards[1]
                 low, high = scaled
-                stated.append(
-                    f"the discount factor is {stats.gamma:g}"
-                    if stats.horizon is None
-                    else f"episodes have at most {stats.horizon} step{'s' * (stats.horizon > 1)}"
-                )
+                stated.append(_length(stats))
         if self.return_range is not None:
             known = _return_range(stats, self.return_range)
-            stated.append(f"returns lie in [{known[0]:g}, {known[1]:g}]")
+            checked = f"Every logged return was compared.{_UNSEEN}"
+            stated.append(Assumption(f"returns lie in [{known[0]:g}, {known[1]:g}]", checked))
             # Both contain the data, so that they overlap; up to rounding, hence the sorting.
             low, high = sorted((max(low, known[0]), min(high, known[1])))
         if MAX_RATIOS in stats.columns:
-            stated.append("the behavior is the given policy, whose probabilities were logged")
+            stated.append(
+                Assumption(
+                    "the behavior is the given policy, whose probabilities were logged",
+                    "Its probabilities of the logged actions were computed again and compared.",
+                )
+            )
         ratio, weight = self._weight_limits(stats, stated)
         return Limits(
             return_range=(low, high),
@@ -192,7 +201,9 @@ class Assumptions:
             stated=tuple(stated),
         )
 
-    def _weight_limits(self, stats: TrajectoryStatistics, stated: list[str]) -> tuple[float, float]:
+    def _weight_limits(
+        self, stats: TrajectoryStatistics, stated: list[Assumption]
+    ) -> tuple[float, float]:
         """Bounds on the ratio of one step and on the weight of a trajectory."""
         weight = math.inf
         ratio = self._ratio_limit(stats, stated)
@@ -209,11 +220,16 @@ class Assumptions:
                     f"an episode on, got {self.max_weight:g} but the largest is {largest:g}. State "
                     "a bound that follows from how the behavior was built."
                 )
-            stated.append(f"no trajectory's importance weight exceeds {self.max_weight:g}")
+            stated.append(
+                Assumption(
+                    f"no trajectory's importance weight exceeds {self.max_weight:g}",
+                    f"Every product of logged ratios was compared.{_UNSEEN}",
+                )
+            )
             weight = min(weight, self.max_weight)
         return ratio, weight
 
-    def _ratio_limit(self, stats: TrajectoryStatistics, stated: list[str]) -> float:
+    def _ratio_limit(self, stats: TrajectoryStatistics, stated: list[Assumption]) -> float:
         ratio, reason = self.max_ratio, self.max_ratio_reason
         if ratio is None:
             return math.inf
@@ -227,8 +243,25 @@ class Assumptions:
                 "built."
             )
         because = "" if reason is None else f", {reason}"
-        stated.append(f"no step's importance ratio exceeds {ratio:g}{because}")
+        checked = (
+            f"Every logged ratio was compared.{_UNSEEN}"
+            if reason is None
+            else (
+                "Derived from how the two policies are built, and every logged ratio was compared."
+            )
+        )
+        stated.append(Assumption(f"no step's importance ratio exceeds {ratio:g}{because}", checked))
         return ratio if reason is None else max(ratio, largest)
+
+
+def _length(stats: TrajectoryStatistics) -> Assumption:
+    """What bounds the length of an episode, or its effect."""
+    if stats.horizon is None:
+        checked = "A definition of the return, not a fact about the log."
+        return Assumption(f"the discount factor is {stats.gamma:g}", checked)
+    checked = f"Every logged episode was compared.{_UNSEEN}"
+    steps = f"{stats.horizon} step{'s' * (stats.horizon > 1)}"
+    return Assumption(f"episodes have at most {steps}", checked)
 
 
 def _largest_first_ratio(stats: TrajectoryStatistics) -> float:

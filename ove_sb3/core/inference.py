@@ -17,13 +17,33 @@ from .interval import Interval
 from .label import Evidence, Label, decide_label
 from .methods import Method, MethodInputs, Tails, as_method
 from .quantities import Quantity, as_quantity
+from .stated import Assumption
 from .statistics import TrajectoryStatistics, check_statistics
 
-FIXED_NUMBER = "the number of trajectories was fixed in advance"
-ANY_NUMBER = (
+FIXED_NUMBER = Assumption("the number of trajectories was fixed in advance")
+_NUMBERED = (
+    "Episodes are numbered when they begin, and the numbers were compared with those logged. Where "
+    "no numbers were logged, it cannot be checked."
+)
+ANY_NUMBER = Assumption(
     "trajectories are in an order fixed in advance, as `collect` gives them, or in the order in "
     "which they ended, each begun when the last had ended, or `overlaps` counts those that ended "
-    "while each was running; every one that was begun is counted, and logging may stop at any time"
+    "while each was running; every one that was begun is counted, and logging may stop at any time",
+    _NUMBERED,
+)
+_INDEPENDENT = (
+    "Episodes that repeat others beyond chance, and environments that explore together, cost the "
+    "label. Any other dependence cannot be seen in a log."
+)
+_EXACT = Assumption(
+    "logged log-ratios are exact, and the behavior can take every action of the candidate",
+    "Weights must be 1 on average: a mean above 1 beyond doubt is refused, a mean far below 1 is a "
+    "warning. Smaller errors cannot be seen.",
+)
+_NOT_TRAINED_ON = Assumption(
+    "the candidate does not depend on these trajectories",
+    "Models carry the identifiers of the logs that this package trained or selected them on, and "
+    "these were compared. What was done elsewhere cannot be seen.",
 )
 SIDES = ("both", "lower", "upper")
 _ROUNDING = 1e-9  # of the a priori range, or of the bounds: crossing by less is rounding
@@ -377,33 +397,40 @@ def _in_words(
     stated: tuple[str, ...],
     label: Label,
 ) -> tuple[str, ...]:
-    if method.any_number:
-        sampling = ANY_NUMBER
-    elif adaptive and stats.overlaps is not None:
-        sampling = (
-            "trajectories are in the order in which they ended, and `overlaps` counts those that "
-            "ended while another was running"
-        )
-    elif is_assigned(stats):
-        sampling = (
-            "trajectories are independent given which policy acted in each, which was decided "
-            "without regard to what happened in any of them"
-        )
-    elif adaptive:
-        sampling = "trajectories are in the order of logging, each begun when the last had ended"
-    else:
-        sampling = "trajectories are independent"
     return (
-        sampling,
-        "logged log-ratios are exact, and the behavior can take every action of the candidate",
-        "the candidate does not depend on these trajectories",
+        _sampling(stats, method, adaptive),
+        _EXACT,
+        _NOT_TRAINED_ON,
         *(() if method.any_number else (_stop_in_words(stats),)),
         *stated,
         *label.reasons,
     )
 
 
-def _stop_in_words(stats: TrajectoryStatistics) -> str:
+def _sampling(stats: TrajectoryStatistics, method: Method, adaptive: bool) -> Assumption:
+    """How the trajectories came about."""
+    if method.any_number:
+        return ANY_NUMBER
+    if adaptive and stats.overlaps is not None:
+        return Assumption(
+            "trajectories are in the order in which they ended, and `overlaps` counts those that "
+            "ended while another was running",
+            _NUMBERED,
+        )
+    if is_assigned(stats):
+        return Assumption(
+            "trajectories are independent given which policy acted in each, which was decided "
+            "without regard to what happened in any of them"
+        )
+    if adaptive:
+        return Assumption(
+            "trajectories are in the order of logging, each begun when the last had ended",
+            _NUMBERED,
+        )
+    return Assumption("trajectories are independent", _INDEPENDENT)
+
+
+def _stop_in_words(stats: TrajectoryStatistics) -> Assumption:
     if stats.logging is None:
         return FIXED_NUMBER
     stop = (
@@ -411,4 +438,6 @@ def _stop_in_words(stats: TrajectoryStatistics) -> str:
         if stats.logging.stopped_by_steps
         else "at any time, whatever was seen until then"
     )
-    return f"every trajectory that was begun is counted, and logging stopped {stop}"
+    return Assumption(
+        f"every trajectory that was begun is counted, and logging stopped {stop}", _NUMBERED
+    )

@@ -47,8 +47,11 @@ def read_only(array: NDArray[Any]) -> NDArray[Any]:
 
 def step_shapes(parts: Sequence[Any]) -> list[Any]:
     """Different shapes of a row of the parts: arrays, dicts of arrays, or None."""
-    if set(map(type, parts)) == {np.ndarray}:  # the usual case, for many parts
+    kinds = set(map(type, parts))  # the usual cases, for many parts
+    if kinds == {np.ndarray}:
         return list({part.shape[1:]: None for part in parts})
+    if kinds == {type(None)}:
+        return [None]
     return [_step_shape(part) for part in parts]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,8 @@ from ove_sb3.errors import InvalidInputError
 
 from .arrays import EPISODE_COUNTS
 from .columns import to_columns
+from .exchange import marked_columns
+from .metadata import Metadata
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -31,11 +34,14 @@ def to_pandas(fields: Mapping[str, Any]) -> pd.DataFrame:
     return _step_frame(columns, lengths)
 
 
-def to_table(fields: Mapping[str, Any]) -> pd.DataFrame:
+def to_table(fields: Mapping[str, Any], metadata: Metadata, *, density: bool) -> pd.DataFrame:
     """Frame with the columns that `Trajectories.from_table` takes by default."""
     observed, kept = fields["observations"], fields["columns"]
+    propensities = np.exp(fields["log_probs"])
+    if not density:
+        propensities = np.minimum(propensities, 1.0)  # rounding of a probability of 1
     columns: dict[str, NDArray[Any]] = {
-        "p_old": np.exp(fields["log_probs"]),
+        "p_old": propensities,
         "reward": fields["rewards"],
         "action": fields["actions"],
         **_ends(fields),
@@ -44,10 +50,9 @@ def to_table(fields: Mapping[str, Any]) -> pd.DataFrame:
         columns |= {f"observation_{key}": array for key, array in observed.items()}
     else:
         columns["observation"] = observed
-    if (taken := sorted(set(columns) & set(kept))) != []:
-        raise InvalidInputError(
-            f"`columns` must not hold {taken[0]!r}, a name that the table needs. Rename it."
-        )
+    columns |= marked_columns(fields, metadata)
+    if taken := sorted({"episode_id", "step", *columns} & set(kept)):
+        raise _taken(taken[0])
     frame = _step_frame(columns | dict(kept), fields["lengths"])
     return frame.rename_axis(["episode_id", "step"]).reset_index()
 
@@ -74,9 +79,15 @@ def _step_frame(columns: Mapping[str, NDArray[Any]], lengths: IntArray) -> pd.Da
 
 
 def _spread(columns: dict[str, NDArray[Any]], name: str, array: NDArray[Any]) -> None:
-    if array.ndim == 1:
-        columns[name] = array
-        return
-    flat = array.reshape(len(array), -1)
+    flat = array.reshape(len(array), math.prod(array.shape[1:]))
     for i in range(flat.shape[1]):
-        columns[f"{name}_{i}"] = flat[:, i]
+        full = name if array.ndim == 1 else f"{name}_{i}"
+        if full in columns:
+            raise _taken(full)
+        columns[full] = flat[:, i]
+
+
+def _taken(name: str) -> InvalidInputError:
+    return InvalidInputError(
+        f"`columns` must not hold {name!r}, a name that the table needs. Rename it."
+    )

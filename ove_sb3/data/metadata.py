@@ -199,7 +199,7 @@ def merge(parts: Sequence[Metadata]) -> Metadata:
     merged = {}
     for name, values in zip(_MERGE_RULES, columns, strict=True):
         # Most values of the episodes of one writer are one object; no rule counts repetitions.
-        distinct = {id(value): value for value in values}
+        distinct = dict(zip(map(id, values), values, strict=True))
         merged[name] = _MERGE_RULES[name](name, list(distinct.values()))
     return Metadata(**merged)
 

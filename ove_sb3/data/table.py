@@ -13,6 +13,8 @@ from numpy.typing import NDArray
 from ove_sb3._validation import IntArray
 from ove_sb3.errors import PLACE, InvalidInputError
 
+from .exchange import Origin, is_mark
+
 if TYPE_CHECKING:
     import pyarrow as pa
 
@@ -32,6 +34,7 @@ def read_steps(
     keep: Sequence[str],
     terminated: str | None,
     truncated: str | None,
+    metadata: Any,
 ) -> dict[str, Any]:
     """Arguments of `Trajectories.from_arrays`, from a table with one row per step."""
     actions = [action] if isinstance(action, str) else list(_names(action or (), "action"))
@@ -40,14 +43,18 @@ def read_steps(
     wanted = [episode, *([] if step is None else [step]), propensity, reward]
     ends = [name for name in (terminated, truncated) if name is not None]
     source = _Source.of(table, [*wanted, *actions, *observed, *kept], optional=ends)
-    order, lengths = _order(source, episode, step)
+    places, lengths = _places(source, episode, step)
 
     def rows(name: str) -> NDArray[Any]:
         values = source.numbers(name)
-        if order is not None:
-            return values[order]
+        if places is not None:
+            return _placed(values, places)
         return values.copy() if source.path is None else values  # nobody else has what was read
 
+    written: dict[str, Any] = {"metadata": metadata}
+    if (origin := source.origin) is not None:
+        written = origin.fields(rows, source.columns.column(episode).to_numpy(), lengths)
+        written["metadata"] = origin.stated(metadata, reward)
     n_steps = len(source)
     propensities = source.propensities(propensity, density)
     if actions:
@@ -62,20 +69,30 @@ def read_steps(
         if observed
         else np.zeros((n_steps, 0), np.float32),
         "actions": taken,
-        "log_probs": np.log(propensities if order is None else propensities[order]),
+        "log_probs": _placed(np.log(propensities), places),
         "rewards": rows(reward).astype(np.float64, copy=False),
         "lengths": lengths,
-        "terminated": source.ends(terminated, order, lengths),
-        "truncated": source.ends(truncated, order, lengths),
+        "terminated": source.ends(terminated, places, lengths),
+        "truncated": source.ends(truncated, places, lengths),
         "columns": {name: rows(name) for name in kept},
+        **written,
     }
+
+
+def _placed(values: NDArray[Any], places: IntArray | None) -> NDArray[Any]:
+    """Put the value of every row in its place."""
+    if places is None:
+        return values
+    placed = np.empty_like(values)
+    placed[places] = values  # with places in random order, faster than to look for the values
+    return placed
 
 
 class _Source:
     """Columns of a table, with checks that name the row."""
 
-    def __init__(self, columns: pa.Table, path: Path | None) -> None:
-        self.columns, self.path = columns, path
+    def __init__(self, columns: pa.Table, path: Path | None, origin: Origin | None) -> None:
+        self.columns, self.path, self.origin = columns, path, origin
 
     @classmethod
     def of(cls, table: Any, names: Sequence[str], optional: Sequence[str] = ()) -> _Source:
@@ -95,8 +112,12 @@ class _Source:
             )
         if not columns.num_rows:
             raise InvalidInputError("`table` must have at least one row, got 0.", path=path)
+        origin = Origin.of(columns)
+        if origin is not None:
+            origin.check(columns.column_names, optional)
+            names = [*names, *origin.columns]
         there = [name for name in optional if name in columns.column_names]
-        source = cls(columns.select(list(dict.fromkeys([*names, *there]))), path)
+        source = cls(columns.select(list(dict.fromkeys([*names, *there]))), path, origin)
         for name in source.columns.column_names:
             source._check_complete(name)
         return source
@@ -175,25 +196,25 @@ class _Source:
         return np.diff(begins, append=len(self))
 
     def ends(
-        self, name: str | None, order: IntArray | None, lengths: IntArray
+        self, name: str | None, places: IntArray | None, lengths: IntArray
     ) -> NDArray[np.bool_] | None:
         """Whether the last row of every episode is marked in a column; None without the column."""
         if name is None or name not in self.columns.column_names:
             return None
         values = self.numbers(name)
         self._refuse(name, values, (values != 0) & (values != 1), "must be true or false")
-        marked = values.astype(np.bool_)
-        rows = np.arange(len(self)) if order is None else order
+        marked = _placed(values.astype(np.bool_), places)
         last = np.cumsum(lengths) - 1
-        early = marked[rows]
+        early = marked.copy()
         early[last] = False
         if early.any():
+            place = int(np.flatnonzero(early)[0])
             raise self.error(
                 f"column {name!r} must be true only in the last row of an episode, got true at "
                 f"{PLACE}, after which the episode goes on. Give every episode a name of its own.",
-                int(rows[np.flatnonzero(early)[0]]),
+                place if places is None else int(np.flatnonzero(places == place)[0]),
             )
-        return np.asarray(marked[rows[last]])
+        return np.asarray(marked[last])
 
     def episodes(self, name: str) -> tuple[IntArray, NDArray[Any]]:
         """Number of every row's episode, in the order of the episodes' names, and the names."""
@@ -202,7 +223,8 @@ class _Source:
             values = column.to_numpy()
             low, high = int(values.min()), int(values.max())
             if high - low < 4 * values.size and high < 1 << 62:  # counting is faster than hashing
-                offsets = values.astype(np.int64) - low
+                offsets = values.astype(np.int64, copy=False)
+                offsets = offsets - low if low else offsets
                 there = np.bincount(offsets) > 0
                 names = np.flatnonzero(there) + low
                 if there.all():
@@ -219,8 +241,8 @@ class _Source:
         return rank[encoded.indices.to_numpy()], names[order]
 
 
-def _order(source: _Source, episode: str, step: str | None) -> tuple[IntArray | None, IntArray]:
-    """Order of the rows by episode and step, None if they are in order; and the lengths."""
+def _places(source: _Source, episode: str, step: str | None) -> tuple[IntArray | None, IntArray]:
+    """Places of the rows by episode and step, None if they are in order; and the lengths."""
     if (lengths := source.lengths_in_order(episode, step)) is not None:
         return None, lengths
     number, name_of = source.episodes(episode)
@@ -232,22 +254,23 @@ def _order(source: _Source, episode: str, step: str | None) -> tuple[IntArray | 
 def _sorted(
     source: _Source, number: IntArray, steps: IntArray, name: str, name_of: NDArray[Any]
 ) -> tuple[IntArray | None, IntArray]:
-    """Order of the rows by episode and step, None if they are in order; and the lengths."""
+    """Places of the rows by episode and step, None if they are in order; and the lengths."""
     n = number.size
     lengths = np.bincount(number)
     begins = np.cumsum(lengths) - lengths
-    first = 1 if steps.min() == 1 else 0
-    place = begins[number] + steps - first  # where a row belongs if all numbers are right
-    rows, order = np.arange(n), np.full(n, -1)
-    if steps.min() >= first and place.max() < n:
-        if np.array_equal(place, rows):
-            return None, lengths
-        order[place] = rows
+    lowest = int(steps.min())
+    first = 1 if lowest == 1 else 0
+    places = (begins - first)[number]
+    places += steps
     # No step lies before its episode. If all places are taken, none lies behind it either: those
     # of the last episode are taken by its own steps, then those of the last but one, and so on.
-    if order.min() < 0:
+    taken = np.zeros(n, np.bool_)
+    if lowest >= first and steps.max() <= n and places.max() < n:
+        taken[places] = True
+    if not taken.all():
         raise _bad_steps(source, number, steps, first, name, name_of)
-    return order, lengths
+    in_order = places[0] == 0 and bool((np.diff(places) == 1).all())
+    return None if in_order else places, lengths
 
 
 def _bad_steps(
@@ -276,7 +299,7 @@ def _bad_steps(
 def _adjacent(
     source: _Source, number: IntArray, name: str, name_of: NDArray[Any]
 ) -> tuple[IntArray | None, IntArray]:
-    """Order of episodes whose rows follow one another, and their lengths."""
+    """Places of the rows of episodes that follow one another, and the lengths."""
     begins = np.flatnonzero(np.concatenate([[True], np.diff(number) != 0]))
     lengths = np.diff(np.append(begins, number.size))
     run = number[begins]
@@ -292,8 +315,9 @@ def _adjacent(
     if (np.diff(run) > 0).all():
         return None, lengths
     sizes = lengths[order]
-    shift = begins[order] - (np.cumsum(sizes) - sizes)
-    return np.arange(number.size) + np.repeat(shift, sizes), sizes
+    shift = np.empty_like(begins)
+    shift[order] = np.cumsum(sizes) - sizes - begins[order]
+    return np.arange(number.size) + np.repeat(shift, lengths), sizes
 
 
 def _read(path: Path, names: Sequence[str], optional: Sequence[str]) -> pa.Table:
@@ -315,7 +339,8 @@ def _read(path: Path, names: Sequence[str], optional: Sequence[str]) -> pa.Table
             return pyarrow.feather.read_table(path)
         file = pyarrow.parquet.ParquetFile(path)
         there = set(file.schema_arrow.names)
-        wanted = [name for name in dict.fromkeys([*names, *optional]) if name in there]
+        marks = filter(is_mark, there)
+        wanted = [name for name in dict.fromkeys([*names, *optional, *marks]) if name in there]
         return file.read(columns=wanted if there.issuperset(names) else None)
     except FileNotFoundError as error:
         raise InvalidInputError(f"`table` must be a file, but {path} is not there.") from error

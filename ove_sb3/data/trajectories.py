@@ -143,14 +143,20 @@ class Trajectories:
         """Arrays that tell these episodes from others."""
         return self.log_probs, self.rewards, self.lengths, self.actions
 
-    def _check_values(self) -> None:
+    @property
+    def _density(self) -> bool:
+        """Whether actions are continuous, so that log-probabilities may exceed 0."""
         kind = (self.metadata.action_space or {}).get("type")
-        at_most_0 = kind in DISCRETE_KINDS or (kind is None and self.actions.dtype.kind in "iub")
+        if kind is None:
+            return self.actions.dtype.kind not in "iub"
+        return kind not in DISCRETE_KINDS
+
+    def _check_values(self) -> None:
         bad = ~np.isfinite(self.log_probs)
-        if at_most_0:
+        if not self._density:
             bad |= self.log_probs > 1e-6  # rounding of a probability of 1
         if bad.any():
-            rule = "finite and at most 0 for discrete actions" if at_most_0 else "finite"
+            rule = "finite" if self._density else "finite and at most 0 for discrete actions"
             raise bad_step(
                 f"`log_probs` must be {rule}",
                 self.log_probs,
@@ -270,7 +276,7 @@ class Trajectories:
             Columns that are true in the last row of an episode that ended by itself, or was cut
             off. They need not be there: without both, all episodes count as complete.
         metadata : Metadata or dict, optional
-            By default those that `to_table` left in the ``attrs`` of a DataFrame.
+            Facts about a table of your own. One that `to_table` wrote has those of its log.
 
         Returns
         -------
@@ -309,11 +315,9 @@ class Trajectories:
             keep=keep,
             terminated=terminated,
             truncated=truncated,
+            metadata=metadata,
         )
-        stored = getattr(table, "attrs", {}).get("metadata")
-        if metadata is None and stored is not None:
-            metadata = Metadata.from_stored(stored)
-        return cls.from_arrays(**fields, metadata=metadata)
+        return cls.from_arrays(**fields)
 
     @property
     def n_trajectories(self) -> int:
@@ -477,7 +481,8 @@ class Trajectories:
 
         Vectors are spread over columns ``observation_0``, ``observation_1``, ...; arrays of more
         dimensions are flattened first. Numbers per episode are repeated at every step. Final
-        observations are left out. The metadata are in ``frame.attrs["metadata"]``.
+        observations are left out. The metadata are in ``frame.attrs["metadata"]``. Files like CSV
+        do not keep those: write `to_table`, which `from_table` reads.
         """
         frame = to_pandas(self._fields)
         frame.attrs["metadata"] = self.metadata.to_dict()
@@ -488,16 +493,14 @@ class Trajectories:
 
         ``episode_id``, ``step``, ``p_old``, ``reward``, ``action``, ``terminated`` and
         ``truncated`` at the last step of an episode, ``observation`` (with a number for every
-        component), and the kept columns under their names. The metadata are in
-        ``frame.attrs["metadata"]``, where `from_table` finds them. Formats without such
-        attributes, like CSV, lose them: pass them to `from_table` then.
+        component), and the kept columns under their names.
+
+        Columns whose names begin with ``ove_`` hold the metadata, masks and numbers per episode,
+        which the evaluation depends on. They survive any file format and any order of the rows.
+        `from_table` reads them, and refuses a table from which some of its rows are missing, or
+        which was joined with another one. Final observations are left out.
         """
-        if self.metadata.adaptive and self.overlaps is not None:
-            raise InvalidInputError(
-                "`data` must not be a log of several environments whose behavior learned to become "
-                "a table, which cannot hold `overlaps`. Use save or to_minari."
-            )
-        frame = to_table(self._fields)
+        frame = to_table(self._fields, self.metadata, density=self._density)
         frame.attrs["metadata"] = self.metadata.to_dict()
         return frame
 

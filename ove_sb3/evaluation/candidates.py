@@ -18,7 +18,7 @@ from ove_sb3.data.trajectories import DISCRETE_KINDS, Trajectories
 from ove_sb3.errors import BehaviorError, InvalidInputError
 from ove_sb3.policies.provenance import Provenance
 
-from .model_files import load_model, load_normalizer
+from .model_files import check_normalizer, load_model, load_normalizer
 
 if TYPE_CHECKING:
     from ove_sb3.policies.ratio_bounds import RatioBound
@@ -74,6 +74,7 @@ class PolicyCandidate:
     label: str
     name: str = "candidate"
     behavior: Any = None
+    file: str | None = None
 
     @property
     def ratio_bound(self) -> RatioBound | None:
@@ -175,12 +176,15 @@ class ComponentCandidate:
     weights : tuple of float
         Shares of all policies.
     label : str
+    file : str or None
+        Path of the model, if it was loaded.
     """
 
     policy: Any
     index: int
     weights: tuple[float, ...]
     label: str
+    file: str | None = None
 
     @property
     def max_weight(self) -> float:
@@ -192,6 +196,11 @@ class ComponentCandidate:
         from ove_sb3.policies.episode_mixture import COMPONENT_LOG_PROBS, component_log_ratios
 
         del first_step
+        if COMPONENT_LOG_PROBS not in chunk.columns:
+            raise InvalidInputError(
+                f"`data` must have the column {COMPONENT_LOG_PROBS!r} to evaluate a policy of the "
+                "mixture that wrote it. A table does not hold it: use the log itself."
+            )
         log_probs, log_weights = chunk.columns[COMPONENT_LOG_PROBS], np.log(self.weights)
         return StepScores(component_log_ratios(log_probs, log_weights, chunk.lengths, self.index))
 
@@ -201,7 +210,9 @@ def weight_bound(candidate: Candidate) -> float | None:
     return candidate.max_weight if isinstance(candidate, ComponentCandidate) else None
 
 
-def _component(policy: Any, metadata: Metadata, deterministic: bool, label: str) -> Any:
+def _component(
+    policy: Any, metadata: Metadata, deterministic: bool, label: str, file: str | None
+) -> Any:
     """The candidate as a component of the mixture that wrote the log; None if it is not one."""
     if not metadata.components:
         return None
@@ -212,7 +223,7 @@ def _component(policy: Any, metadata: Metadata, deterministic: bool, label: str)
     for index, component in enumerate(metadata.components):
         if fingerprint is not None and component["fingerprint"] == fingerprint:
             weights = tuple(float(entry["weight"]) for entry in metadata.components)
-            return ComponentCandidate(acting, index, weights, label)
+            return ComponentCandidate(acting, index, weights, label, file)
     return None
 
 
@@ -275,7 +286,9 @@ def as_candidate(
             f"log-probabilities, got {candidate!r}."
         )
     label = label or _default_label(candidate, model_class)
+    file = str(candidate) if is_path(candidate) else None
     if is_path(candidate):
+        check_normalizer(vec_normalize, candidate)
         candidate = load_model(candidate, model_class, name, safe_for=safe_load and metadata)
     elif model_class is not None:
         raise InvalidInputError(
@@ -286,8 +299,8 @@ def as_candidate(
     policy = as_policy(candidate, vec_normalize=load_normalizer(vec_normalize, safe=safe_load))
     if behavior is not None:
         _refuse_drawn_per_episode(policy, name)
-    component: Candidate | None = _component(policy, metadata, bool(deterministic), label)
-    return component or PolicyCandidate(policy, bool(deterministic), label, name, behavior)
+    component: Candidate | None = _component(policy, metadata, bool(deterministic), label, file)
+    return component or PolicyCandidate(policy, bool(deterministic), label, name, behavior, file)
 
 
 def _refuse_drawn_per_episode(policy: Any, name: str) -> None:

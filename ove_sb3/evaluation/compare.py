@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from os import PathLike
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -26,6 +26,10 @@ from .pipeline import evaluate_candidates
 from .plan import make_plan
 from .requirements import Requirement
 from .result import Evaluation
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 RANKINGS = {"variance": "a smaller variance", "mean": "a larger mean"}
 
@@ -194,12 +198,50 @@ class Comparison:
             "evaluations": {name: found.to_dict() for name, found in self.evaluations.items()},
         }
 
-    def save_html(self, path: str | PathLike[str]) -> None:
-        """Write a self-contained HTML report, atomically."""
+    def plot(self, ax: Axes | None = None, *, quantity: str | Quantity | None = None) -> Figure:
+        """Draw the intervals of all candidates with matplotlib.
+
+        Parameters
+        ----------
+        ax : Axes, optional
+            Axes to draw into; by default those of a new figure.
+        quantity : str or Quantity, optional
+            Quantity to draw; by default the one that the candidates are ranked by.
+        """
+        from ove_sb3.report.comparison_figure import comparison_figure
+
+        name = self._first[self.rank_by if quantity is None else quantity].quantity.name
+        return comparison_figure(self, name, ax)
+
+    def save_html(
+        self,
+        path: str | PathLike[str],
+        *requirements: str | Requirement,
+        author: str | None = None,
+        purpose: str | None = None,
+    ) -> None:
+        """Write a self-contained HTML report, atomically.
+
+        It names a best candidate only if that is proven.
+
+        Parameters
+        ----------
+        path : path
+        *requirements : str
+            Requirements that the report decides for every candidate, see `Evaluation.check_all`.
+        author, purpose : str, optional
+            Who made the report and what for; shown with its date.
+        """
         from ove_sb3._files import write_text
+        from ove_sb3.report.about import About
         from ove_sb3.report.pages import comparison_page
 
-        write_text(path, comparison_page(self))
+        about = About(author, purpose)
+        verdicts = {
+            name: result.check_all(*requirements) if requirements else ()
+            for name, result in self.evaluations.items()
+        }
+        write_text(path, comparison_page(self, verdicts, about))
 
 
 def compare(

@@ -103,7 +103,8 @@ def evaluate(
     vec_normalize : VecNormalize or path, optional
         Normalizes the observations for the candidate. A model that was trained in a VecNormalize
         and has it as its environment needs nothing; a model loaded from a file has lost it. A path
-        is unpickled, which executes code of the file: only load files you trust.
+        is unpickled, which executes code of the file: only load files you trust. If statistics
+        lie beside a model given by its path, either pass them, or ``"none"``.
     deterministic : bool
         Evaluate the candidate as it acts with ``deterministic=True``; not for a Box.
     rng : int, Generator or None

@@ -72,13 +72,45 @@ def _load_safely(file: Path, model_class: Any, metadata: Metadata) -> Any:
     return safe_load_model(file, model_class, *map(make_space, spaces))
 
 
+def normalizer_of(model: Path) -> Path | None:
+    """The statistics of VecNormalize that belong to a model, None without a file of a known name.
+
+    Known are the names that `CheckpointCallback` and `OffPolicyVarianceCallback` give, and
+    ``vecnormalize.pkl``.
+    """
+    prefix, _, steps = model.stem.removesuffix("_steps").rpartition("_")
+    names = [f"{model.stem}_vecnormalize.pkl", "vecnormalize.pkl"]
+    if steps.isdecimal():
+        names.insert(0, f"{prefix}_vecnormalize_{steps}_steps.pkl")
+    files = (model.with_name(name) for name in names)
+    return next((file for file in files if file.is_file()), None)
+
+
+def check_normalizer(vec_normalize: Any, model: Any) -> None:
+    """Refuse a model file beside statistics of VecNormalize, unless these are given or declined."""
+    if vec_normalize is not None or not isinstance(model, (str, PathLike)):
+        return
+    path = Path(model)
+    patterns = ("*vecnormalize*.pkl", "*/vecnormalize.pkl")  # the second is that of rl_zoo3
+    others = (file for pattern in patterns for file in sorted(path.parent.glob(pattern)))
+    file = normalizer_of(path) or next(others, None)
+    if file is not None:
+        raise InvalidInputError(
+            f"`vec_normalize` must be given for {path}, because {file} is there: if the model was "
+            "trained with these statistics, it gets other observations without them. Pass "
+            f"vec_normalize='{file}', or vec_normalize='none' if it was trained without."
+        )
+
+
 def load_normalizer(vec_normalize: Any, *, safe: bool = False) -> Any:
-    """Load statistics saved by VecNormalize; pass on anything else.
+    """Load statistics saved by VecNormalize; pass on anything else, and None for ``"none"``.
 
     This unpickles, and so executes code of the file. If `safe`, a path is refused.
     """
     if not isinstance(vec_normalize, (str, PathLike)):
         return vec_normalize
+    if str(vec_normalize) == "none":
+        return None
     if safe:
         raise InvalidInputError(
             f"`vec_normalize` must not be a path with safe_load=True, got {vec_normalize}: the "

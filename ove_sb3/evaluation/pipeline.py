@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from ove_sb3.core.diagnostics import Diagnostics, diagnose, missing_support
@@ -32,6 +33,7 @@ from .candidates import (
     provenance_of,
     weight_bound,
 )
+from .origins import origin_of
 from .plan import Plan
 from .reduction import reduce_log
 from .result import Evaluation, QuantityResult
@@ -74,7 +76,8 @@ def evaluate_candidates(
         if isinstance(candidate, PolicyCandidate):
             own_plan = own_plan.knowing(candidate.ratio_bound)
         behavior = Behavior(stats, own_plan, components)
-        evaluations.append(_evaluate_statistics(behavior, log.metadata, candidate.label))
+        evaluation = _evaluate_statistics(behavior, log.metadata, candidate.label)
+        evaluations.append(replace(evaluation, origin=origin_of(log, candidate)))
     return evaluations
 
 
@@ -114,6 +117,7 @@ def evaluate_a_priori(log: LogLike, candidate: Candidate, plan: Plan, reason: st
         stats=None,
         n_trajectories=len(stats),
         n_steps=stats.n_steps,
+        origin=origin_of(log, candidate),
     )
 
 

@@ -20,6 +20,7 @@ from ove_sb3.core.statistics import TrajectoryStatistics
 from ove_sb3.errors import InvalidInputError
 from ove_sb3.report.html import summary
 from ove_sb3.report.numbers import bounds, count, label, number, percent
+from ove_sb3.report.origin import Origin
 from ove_sb3.report.sentences import tail_sentence
 from ove_sb3.report.table import Table
 
@@ -128,6 +129,8 @@ class Evaluation:
     suggestions : tuple of Suggestion
         Changes that would narrow the interval of the variance, with the interval each would give,
         narrowest first; in words among `advice`.
+    origin : Origin
+        Files of the log and the candidate, and the candidate's fingerprint.
     """
 
     quantities: Mapping[str, QuantityResult]
@@ -144,6 +147,7 @@ class Evaluation:
     n_steps: int
     logged: Behavior | None = field(default=None, repr=False)
     suggestions: tuple[Suggestion, ...] = ()
+    origin: Origin = field(default_factory=Origin, repr=False)
 
     def __getitem__(self, quantity: str | Quantity) -> QuantityResult:
         """Result of a quantity, by itself or its short name."""
@@ -372,7 +376,7 @@ class Evaluation:
     # --- exports
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain Python values, ready for JSON."""
+        """Return plain Python values, ready for JSON; the same from memory and from disk."""
         return {
             "candidate": self.candidate,
             "behavior": self.behavior,
@@ -405,7 +409,13 @@ class Evaluation:
 
         return evaluation_figure(self, ax)
 
-    def save_html(self, path: str | PathLike[str], *requirements: str | Requirement) -> None:
+    def save_html(
+        self,
+        path: str | PathLike[str],
+        *requirements: str | Requirement,
+        author: str | None = None,
+        purpose: str | None = None,
+    ) -> None:
         """Write a self-contained HTML report, atomically.
 
         Parameters
@@ -413,9 +423,13 @@ class Evaluation:
         path : path
         *requirements : str
             Requirements that the report decides, see `check_all`.
+        author, purpose : str, optional
+            Who made the report and what for; shown with its date.
         """
         from ove_sb3._files import write_text
+        from ove_sb3.report.about import About
         from ove_sb3.report.pages import evaluation_page
 
+        about = About(author, purpose)
         verdicts = self.check_all(*requirements) if requirements else ()
-        write_text(path, evaluation_page(self, verdicts))
+        write_text(path, evaluation_page(self, verdicts, about))

@@ -24,7 +24,7 @@ from .candidates import Candidate, as_candidate, is_path, provenance_of, weight_
 from .decision import Decision
 from .following import Following
 from .growth import check_growth
-from .model_files import load_model, load_normalizer
+from .model_files import check_normalizer, load_model, load_normalizer
 from .plan import Plan, make_plan
 from .requirements import BoundFunction, Requirement, Status, decide, needed_shrinkage
 from .watch_state import WatchState
@@ -56,6 +56,7 @@ class Question:
         """The question about the model itself, if the candidate is the path of one."""
         if not is_path(self.candidate):
             return self
+        check_normalizer(self.vec_normalize, self.candidate)
         safe_for = self.safe_load and metadata
         return replace(
             self,

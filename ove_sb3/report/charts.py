@@ -1,4 +1,7 @@
-"""Charts as inline SVG, colored by the style sheet of the page: light, dark and print."""
+"""Charts as inline SVG, colored by the style sheet of the page: light, dark and print.
+
+A wide chart comes twice, for a page and for a phone; the style sheet shows one of them.
+"""
 
 from __future__ import annotations
 
@@ -7,128 +10,118 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ove_sb3._escape import escape
-from ove_sb3._validation import FloatArray
+from ove_sb3.core.interval import bounds_text
 from ove_sb3.core.statistics import TrajectoryStatistics
 
+from .frame import BOTTOM, CHARACTER, NARROW, TOP, WIDE, Frame, joined, short, text, titled
 from .numbers import number
-from .shapes import Bar, DistributionChart, IntervalChart, concentration, ticks
+from .shapes import Bar, DistributionChart, IntervalChart, Mark, concentration
 
-_WIDTH, _LEFT, _RIGHT, _TOP, _BOTTOM = 360, 46, 12, 12, 42
-_WIDE, _WIDE_LEFT = 740, 150
-_CHARACTER = 7.3  # width of a character of a wide font
-
-
-class _Frame:
-    """A plotting area with axes, from data to picture coordinates."""
-
-    def __init__(
-        self,
-        x: tuple[float, float],
-        y: tuple[float, float],
-        height: int,
-        left: int = _LEFT,
-        width: int = _WIDTH,
-    ) -> None:
-        self.x_range, self.y_range, self.height = _open(x), _open(y), height
-        self.left, self.width = left, width
-
-    def x(self, value: float) -> float:
-        low, high = self.x_range
-        return self.left + (value - low) / (high - low) * (self.width - self.left - _RIGHT)
-
-    def y(self, value: float) -> float:
-        low, high = self.y_range
-        return self.height - _BOTTOM - (value - low) / (high - low) * (self.height - _TOP - _BOTTOM)
-
-    def path(self, xs: FloatArray, ys: FloatArray) -> str:
-        return _joined([(self.x(a), self.y(b)) for a, b in zip(xs, ys, strict=True)])
-
-    def steps(self, xs: FloatArray, ys: FloatArray, end: float) -> list[tuple[float, float]]:
-        """Corners of a step function that has the value y from x on, up to `end`."""
-        corners = zip(np.append(np.repeat(xs, 2)[1:], end), np.repeat(ys, 2), strict=True)
-        return [(self.x(a), self.y(b)) for a, b in corners]
-
-    def x_axis(self, title: str) -> list[str]:
-        bottom = self.height - _BOTTOM
-        parts = [f'<path class="axis" d="M{self.left} {bottom} H{self.width - _RIGHT}"/>']
-        for tick in ticks(*self.x_range):
-            at = self.x(tick)
-            parts.append(f'<path class="axis" d="M{at:.1f} {bottom} v4"/>')
-            parts.append(_text(at, bottom + 17, number(tick), "middle"))
-        middle = (self.left + self.width - _RIGHT) / 2
-        parts.append(_text(middle, self.height - 6, title, "middle"))
-        return parts
-
-    def y_axis(self) -> list[str]:
-        parts = []
-        for tick in ticks(*self.y_range):
-            at = self.y(tick)
-            parts.append(f'<path class="grid" d="M{self.left} {at:.1f} H{self.width - _RIGHT}"/>')
-            parts.append(_text(self.left - 6, at + 4, f"{100 * tick:g}%", "end"))
-        return parts
-
-    def svg(self, title: str, parts: Sequence[str]) -> str:
-        return (
-            f'<svg viewBox="0 0 {self.width} {self.height}" role="img" '
-            f'aria-label="{escape(title)}"><title>{escape(title)}</title>{"".join(parts)}</svg>'
-        )
+_WIDE_LEFT = 150
+_STRIPS = {WIDE: 60, NARROW: 30}
+_SIZES = (("wide-only", WIDE), ("narrow-only", NARROW))
 
 
 def distribution_svg(chart: DistributionChart, subject: str) -> str:
     """Distribution functions of behavior and candidate, the band, and marks at the quantiles."""
-    frame = _Frame(chart.extent, (-0.06, 1.06), 320, _WIDE_LEFT, _WIDE)
+    return "".join(_distribution(chart, subject, kind, width) for kind, width in _SIZES)
+
+
+def _distribution(chart: DistributionChart, subject: str, kind: str, width: int) -> str:
     low, high = chart.extent
+    left = _WIDE_LEFT if width == WIDE else 46
+    frame = Frame(chart.extent, (-0.06, 1.06), 320 if width == WIDE else 260, left, width)
     parts = frame.y_axis()
     if chart.band is not None:
         x, lower, upper = chart.band
         x = np.clip(x, low, high)
         up, down = frame.steps(x, upper, high), frame.steps(x, lower, high)
-        parts.append(f'<path class="band" d="{_joined(up)} L{_joined(down[::-1])[1:]} Z"/>')
-    for kind, (values, levels) in (("behavior", chart.behavior), ("candidate", chart.candidate)):
+        parts.append(f'<path class="band" d="{joined(up)} L{joined(down[::-1])[1:]} Z"/>')
+    # The dashed line last: where the two coincide, both are seen.
+    for policy, (values, levels) in (("candidate", chart.candidate), ("behavior", chart.behavior)):
         if values.size:
             outline = frame.steps(np.append(low, values), np.append(0.0, levels), high)
-            parts.append(f'<path class="function {kind}" d="{_joined(outline)}"/>')
-    for mark in chart.marks:
+            parts.append(f'<path class="function {policy}" d="{joined(outline)}"/>')
+    edges = np.linspace(low, high, _STRIPS[width] + 1)
+    parts += frame.strips(
+        edges, [chart.at(float(x), subject) for x in (edges[:-1] + edges[1:]) / 2]
+    )
+    parts += _marks(frame, chart.marks)
+    return frame.svg("Distribution of the return", [*parts, *frame.x_axis(subject)], kind)
+
+
+def _marks(frame: Frame, marks: Sequence[Mark]) -> list[str]:
+    """Quantiles with their intervals; a name is left out where it would cover another."""
+    parts: list[str] = []
+    taken: list[tuple[float, float, float]] = []
+    for mark in marks:
         y = frame.y(mark.level)
-        x0, x1 = sorted(frame.x(min(max(end, low), high)) for end in (mark.lower, mark.upper))
-        parts.append(f'<path class="mark" d="M{x0:.1f} {y:.1f} H{max(x1, x0 + 1):.1f}"/>')
+        x0, x1 = sorted((frame.x(mark.lower), frame.x(mark.upper)))
+        shown = [f'<path class="mark" d="M{x0:.1f} {y:.1f} H{max(x1, x0 + 1):.1f}"/>']
         if math.isfinite(mark.estimate):
             middle = frame.x(mark.estimate)
-            parts.append(f'<circle class="mark" cx="{middle:.1f}" cy="{y:.1f}" r="4"/>')
-        # Below a rising curve to the right, above it to the left.
-        place = (x1 + 8, y + 15, "start") if mark.level < 0.5 else (x0 - 8, y - 7, "end")
-        parts.append(_text(*place[:2], mark.label, place[2], "note"))
-    return frame.svg("Distribution of the return", [*parts, *frame.x_axis(subject)])
+            shown.append(f'<circle class="mark" cx="{middle:.1f}" cy="{y:.1f}" r="4"/>')
+        interval = bounds_text(mark.lower, mark.upper)
+        parts.append(titled(f"{mark.label}: estimate {number(mark.estimate)}, {interval}", *shown))
+        # Below a rising curve to the right, above it to the left, and within the picture.
+        length = CHARACTER * len(mark.label)
+        fits_right, fits_left = x1 + 8 + length <= frame.width, x0 - 8 - length >= 0.0
+        right = fits_right if mark.level < 0.5 else not fits_left
+        begin = x1 + 8 if right else max(x0 - 8 - length, 0.0)
+        at = y + 15 if mark.level < 0.5 else y - 7
+        if any(begin < end and begin + length > x and abs(at - h) < 13 for x, end, h in taken):
+            continue
+        taken.append((begin, begin + length, at))
+        place, anchor = (begin, "start") if right else (max(x0 - 8, length), "end")
+        parts.append(text(place, at, mark.label, anchor, "note"))
+    return parts
 
 
 def locations_svg(
     charts: Sequence[tuple[str, IntervalChart]], extent: tuple[float, float], subject: str
 ) -> str:
     """Intervals of several quantities on the axis of the return, one below the other."""
-    height = _TOP + _BOTTOM + 38 * len(charts)
-    frame = _Frame(extent, (0.0, len(charts)), height, _WIDE_LEFT, _WIDE)
+    return "".join(_locations(charts, extent, subject, kind, width) for kind, width in _SIZES)
+
+
+def _locations(
+    charts: Sequence[tuple[str, IntervalChart]],
+    extent: tuple[float, float],
+    subject: str,
+    kind: str,
+    width: int,
+) -> str:
+    height = TOP + BOTTOM + 38 * len(charts)
+    left = _WIDE_LEFT if width == WIDE else _margin([name for name, _ in charts])
+    frame = Frame(extent, (0.0, len(charts)), height, left, width)
     parts = []
     for row, (name, chart) in enumerate(charts):
         y = frame.y(len(charts) - row - 0.5)
         offsets = (-6, 8) if len(chart.bars) > 1 else (0,)
         for offset, bar in zip(offsets, chart.bars, strict=True):
-            parts += _bar(frame, bar, y + offset)
-        at = frame.x(chart.behavior)
-        parts.append(f'<path class="logged" d="M{at:.1f} {y - 15:.1f} v30"/>')
-        parts.append(_text(_WIDE_LEFT - 8, y + 4, _short(name), "end"))
-    return frame.svg("Intervals on the axis of the return", [*parts, *frame.x_axis(subject)])
+            parts.append(_bar(frame, bar, y + offset, f"{name}, "))
+        parts.append(_logged(frame, chart.behavior, y - 15, y + 15, name))
+        parts.append(text(left - 8, y + 4, short(name), "end"))
+    title = "Intervals on the axis of the return"
+    return frame.svg(title, [*parts, *frame.x_axis(subject)], kind)
 
 
 def weights_chart(stats: TrajectoryStatistics) -> str:
     """How much of the weight the heaviest episodes carry."""
     share, carried = concentration(stats.weights)
-    frame = _Frame((0.0, 100.0), (0.0, 1.0), 220)
+    frame = Frame((0.0, 100.0), (0.0, 1.0), 220)
     equal = frame.path(np.array([0.0, 100.0]), np.array([0.0, 1.0]))
+    edges = np.linspace(0.0, 100.0, 21)
+    titles = [
+        f"The heaviest {number(float(x))}% of episodes carry "
+        f"{100 * float(np.interp(x / 100, share, carried)):.3g}% of the weight"
+        for x in edges[1:]
+    ]
     parts = [
         *frame.y_axis(),
         f'<path class="equal" d="{equal}"/>',
         f'<path class="line candidate" d="{frame.path(100 * share, carried)}"/>',
+        *frame.strips(edges, titles),
         *frame.x_axis("% of episodes, heaviest first"),
     ]
     return frame.svg("Concentration of the weight", parts)
@@ -136,48 +129,46 @@ def weights_chart(stats: TrajectoryStatistics) -> str:
 
 def intervals_chart(chart: IntervalChart) -> str:
     """Intervals one below the other, and the behavior's value as a dashed line."""
-    bars, logged, title = chart.bars, chart.behavior, chart.title
+    bars, title = chart.bars, chart.title
     low, high = chart.extent
     margin = 0.05 * (high - low)
-    left = 16 + round(_CHARACTER * max(len(_short(bar.label)) for bar in bars))
-    height = _TOP + _BOTTOM + 30 * len(bars)
-    frame = _Frame((low - margin, high + margin), (0.0, len(bars)), height, left)
-    at = frame.x(logged)
-    parts = [f'<path class="logged" d="M{at:.1f} {_TOP} V{height - _BOTTOM}"/>']
+    left = _margin([bar.label for bar in bars])
+    height = TOP + BOTTOM + 30 * len(bars)
+    frame = Frame((low - margin, high + margin), (0.0, len(bars)), height, left)
+    parts = [_logged(frame, chart.behavior, TOP, frame.bottom, "")]
     for row, bar in enumerate(reversed(bars)):
         y = frame.y(row + 0.5)
-        parts += _bar(frame, bar, y)
-        parts.append(_text(left - 8, y + 4, _short(bar.label), "end"))
+        parts.append(_bar(frame, bar, y))
+        parts.append(text(left - 8, y + 4, short(bar.label), "end"))
     return frame.svg(title, [*parts, *frame.x_axis(title)])
 
 
-def _bar(frame: _Frame, bar: Bar, y: float) -> list[str]:
-    """An interval, cut where the picture ends, and its estimate."""
+def _margin(labels: Sequence[str]) -> int:
+    return 16 + round(CHARACTER * max(len(short(label)) for label in labels))
+
+
+def _bar(frame: Frame, bar: Bar, y: float, prefix: str = "") -> str:
+    """An interval, with a triangle where it continues beyond the picture, and its estimate."""
     low, high = frame.x_range
-    x0, x1 = sorted(frame.x(min(max(end, low), high)) for end in (bar.lower, bar.upper))
+    x0, x1 = sorted((frame.x(bar.lower), frame.x(bar.upper)))
     parts = [f'<path class="bar {bar.kind}" d="M{x0:.1f} {y:.1f} H{max(x1, x0 + 1):.1f}"/>']
+    if min(bar.lower, bar.upper) < low:
+        parts.append(f'<path class="more {bar.kind}" d="M{x0:.1f} {y - 6:.1f} l-9 6 l9 6 Z"/>')
+    if max(bar.lower, bar.upper) > high:
+        parts.append(f'<path class="more {bar.kind}" d="M{x1:.1f} {y - 6:.1f} l9 6 l-9 6 Z"/>')
+    estimate = ""
     if math.isfinite(bar.estimate):
         middle = frame.x(bar.estimate)
         parts.append(f'<circle class="dot {bar.kind}" cx="{middle:.1f}" cy="{y:.1f}" r="4"/>')
-    return parts
+        estimate = f", estimate {number(bar.estimate)}"
+    interval = bounds_text(bar.lower, bar.upper)
+    return titled(f"{prefix}{bar.label}: {interval}{estimate}", *parts)
 
 
-def _joined(points: Sequence[tuple[float, float]]) -> str:
-    return "M" + " L".join(f"{x:.1f} {y:.1f}" for x, y in points)
-
-
-def _short(label: str, most: int = 20) -> str:
-    return label if len(label) <= most else f"{label[: most - 1]}…"
-
-
-def _text(x: float, y: float, content: str, anchor: str, kind: str = "tick") -> str:
-    return (
-        f'<text class="{kind}" x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{escape(content)}'
-        "</text>"
-    )
-
-
-def _open(pair: tuple[float, float]) -> tuple[float, float]:
-    """A range of positive width."""
-    low, high = float(pair[0]), float(pair[1])
-    return (low, high) if high > low else (low - 0.5, high + 0.5)
+def _logged(frame: Frame, value: float, top: float, bottom: float, name: str) -> str:
+    """The behavior's value, with room around it to point at."""
+    at = frame.x(value)
+    line = f'd="M{at:.1f} {top:.1f} V{bottom:.1f}"/>'
+    title = f"{name}, behavior as logged" if name else "behavior, as logged"
+    shown = [f'<path class="around" {line}', f'<path class="logged" {line}']
+    return titled(f"{title}: {number(value)}", *shown)

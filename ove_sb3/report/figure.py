@@ -54,7 +54,7 @@ def evaluation_figure(result: EvaluationView, ax: Axes | None = None) -> Figure:
                 "warnings: there is no distribution of the return to draw."
             )
         _draw_distribution(ax, result, stats)
-        return _figure_of(ax)
+        return figure_of(ax)
     located = location_results(result)
     others = [one for one in result.quantities.values() if not one.quantity.is_location]
     left = ([("distribution", 4.2)] if stats is not None else []) + (
@@ -75,11 +75,11 @@ def evaluation_figure(result: EvaluationView, ax: Axes | None = None) -> Figure:
 
 def _panels(columns: Sequence[Sequence[tuple[str, float]]]) -> tuple[Figure, dict[str, Any]]:
     """Figure with one or two columns of panels, from their names and heights in inches."""
-    from matplotlib.figure import Figure
+    from .canvas import NotebookFigure
 
     height = max(sum(size for _, size in column) for column in columns)
     width = 6.5 + 4.0 * (len(columns) - 1)
-    figure = Figure(figsize=(width, max(3.0, height)), layout="constrained")
+    figure = NotebookFigure(figsize=(width, max(3.0, height)), layout="constrained")
     outer = figure.add_gridspec(1, len(columns), width_ratios=[1.7, 1.0][: len(columns)])
     axes: dict[str, Any] = {}
     for k, column in enumerate(columns):
@@ -91,13 +91,14 @@ def _panels(columns: Sequence[Sequence[tuple[str, float]]]) -> tuple[Figure, dic
 
 def distribution_figure(result: EvaluationView) -> Figure:
     """The distribution function of the return alone."""
-    from matplotlib.figure import Figure
+    from .canvas import NotebookFigure
 
-    figure = Figure(figsize=(6.5, 4.2), layout="constrained")
+    figure = NotebookFigure(figsize=(6.5, 4.2), layout="constrained")
     return evaluation_figure(result, figure.subplots())
 
 
-def _figure_of(ax: Axes) -> Figure:
+def figure_of(ax: Axes) -> Figure:
+    """The figure that axes belong to."""
     from matplotlib.figure import Figure
 
     figure = ax.get_figure()
@@ -143,7 +144,7 @@ def _draw_distribution(axes: Any, result: EvaluationView, stats: TrajectoryStati
         ylim=(-0.06, 1.06),
     )
     axes.legend(frameon=False, loc="best", fontsize="small")
-    _plain(axes)
+    plain(axes)
 
 
 def _over(extent: tuple[float, float], x: FloatArray, *ys: FloatArray) -> tuple[FloatArray, ...]:
@@ -159,7 +160,7 @@ def _draw_locations(axes: Any, result: EvaluationView, located: Sequence[Quantit
         offsets = [-0.13, 0.17] if len(chart.bars) > 1 else [0.0]
         for offset, bar in zip(offsets, chart.bars, strict=True):
             name = f"{percent(one.interval.delta)} {bar.label}" if row == 0 else None
-            _draw_bar(axes, bar, row + offset, extent, name)
+            draw_bar(axes, bar, row + offset, extent, name)
         axes.plot(
             [one.behavior] * 2,
             [row - 0.36, row + 0.36],
@@ -171,17 +172,17 @@ def _draw_locations(axes: Any, result: EvaluationView, located: Sequence[Quantit
     axes.set_yticks(range(len(located)), [one.quantity.label for one in located])
     axes.set_ylim(len(located) - 0.45, -0.55)
     axes.set(title="Intervals on the axis of the return", xlabel=result.subject, xlim=extent)
-    _figure_of(axes).legend(
+    figure_of(axes).legend(
         *axes.get_legend_handles_labels(),
         frameon=False,
         loc="outside lower left",
         ncols=3,
         fontsize="small",
     )
-    _plain(axes)
+    plain(axes)
 
 
-def _draw_bar(
+def draw_bar(
     axes: Any, bar: Bar, height: float, extent: tuple[float, float], name: str | None = None
 ) -> None:
     """An interval and its estimate; a triangle where it continues beyond the extent."""
@@ -208,14 +209,14 @@ def _draw_intervals(axes: Any, result: QuantityView) -> None:
     chart = quantity_chart(result)
     labels = []
     for height, bar in enumerate(reversed(chart.bars)):
-        _draw_bar(axes, bar, height, (-math.inf, math.inf))
+        draw_bar(axes, bar, height, (-math.inf, math.inf))
         labels.append(f"{percent(result.interval.delta)}\n{bar.label}")
     axes.axvline(chart.behavior, color=ORANGE, ls="--", lw=1.5, zorder=1)
     axes.set_yticks(range(len(labels)), labels, fontsize="small")
     axes.set_ylim(-0.6, len(labels) - 0.4)
     axes.margins(x=0.08)
     axes.set_title(chart.title[0].upper() + chart.title[1:], fontsize="medium")
-    _plain(axes)
+    plain(axes)
 
 
 def _draw_weights(axes: Any, result: EvaluationView, stats: TrajectoryStatistics) -> None:
@@ -238,8 +239,9 @@ def _draw_weights(axes: Any, result: EvaluationView, stats: TrajectoryStatistics
         fontsize="small",
     )
     axes.legend(frameon=False, loc="lower right", fontsize="small")
-    _plain(axes)
+    plain(axes)
 
 
-def _plain(axes: Any) -> None:
+def plain(axes: Any) -> None:
+    """Leave out the frame at the top and at the right."""
     axes.spines[["top", "right"]].set_visible(False)

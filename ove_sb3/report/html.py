@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from ove_sb3._escape import escape
 
+from .legend import Entry, legend
 from .style import STYLE
 from .table import Table
 
@@ -60,7 +61,8 @@ def table(model: Table) -> str:
             "</tr>"
         )
     return (
-        f'<table class="wide"><thead><tr>{head}</tr></thead><tbody>{"".join(lines)}</tbody></table>'
+        f'<div class="scroll"><table class="wide"><thead><tr>{head}</tr></thead>'
+        f"<tbody>{''.join(lines)}</tbody></table></div>"
     )
 
 
@@ -69,21 +71,34 @@ def summary(title: str, model: Table, remarks: Sequence[str]) -> str:
     return f"<p><strong>{escape(title)}</strong></p>{table(model)}{bullets(remarks)}"
 
 
-def facts(rows: Sequence[tuple[str, str]]) -> str:
-    """Two columns: names and values."""
-    lines = (f"<tr><td>{escape(name)}</td><td>{escape(value)}</td></tr>" for name, value in rows)
-    return f"<table><tbody>{''.join(lines)}</tbody></table>"
+def definitions(rows: Sequence[tuple[str, str, str]], kind: str = "") -> str:
+    """Names with their values and explanations, either of which may be empty."""
+    return f"<dl{_class(kind)}>{''.join(_definition(*row) for row in rows)}</dl>" if rows else ""
 
 
-def figures(charts: Iterable[tuple[str, str]], wide: Iterable[tuple[str, str]] = ()) -> str:
-    """Charts with captions, both as HTML; the wide ones first, each in a row of its own."""
-    parts = [_figure(*chart, "wide-chart") for chart in wide]
-    parts += [_figure(*chart) for chart in charts]
+def _definition(name: str, value: str, explanation: str) -> str:
+    shown = f'<dd class="value">{escape(value)}</dd>' if value else ""
+    meaning = f"<dd>{escape(explanation)}</dd>" if explanation else ""
+    return f"<div><dt>{escape(name)}</dt>{shown}{meaning}</div>"
+
+
+def subheading(text: str) -> str:
+    """Heading within a section."""
+    return f"<h3>{escape(text)}</h3>"
+
+
+def charts(parts: Iterable[str]) -> str:
+    """Figures beside each other where there is room."""
     return f'<div class="charts">{"".join(parts)}</div>'
 
 
-def _figure(svg: str, caption: str, kind: str = "") -> str:
-    return f"<figure{_class(kind)}>{svg}<figcaption>{caption}</figcaption></figure>"
+def figure(
+    title: str, entries: Sequence[Entry], svg: str, caption: str = "", *, wide: bool = False
+) -> str:
+    """A picture, given as SVG, with its title, legend and caption."""
+    below = f"<figcaption>{escape(caption)}</figcaption>" if caption else ""
+    kind = _class("wide-chart" if wide else "")
+    return f"<figure{kind}>{subheading(title)}{legend(entries)}{svg}{below}</figure>"
 
 
 def _class(name: str) -> str:

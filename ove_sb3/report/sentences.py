@@ -65,11 +65,28 @@ def _delta(result: EvaluationView) -> float:
     return result.interval_delta if result.joint_delta is None else result.joint_delta
 
 
+def next_steps(advice: Sequence[str], verdicts: Sequence[VerdictView]) -> list[str]:
+    """What the verdicts call for, then how to make the intervals narrower."""
+    statuses = {verdict.status for verdict in verdicts}
+    steps = []
+    if statuses == {"proven"}:
+        steps.append("Nothing is missing: all requirements are proven.")
+    if "refuted" in statuses:
+        steps.append(
+            "More episodes will not prove a requirement that is refuted: change the candidate "
+            "or the requirement."
+        )
+    if "undecided" in statuses:
+        steps.append("An undecided requirement needs narrower intervals: more episodes, or below.")
+    return [*steps, *advice]
+
+
 def _finding(result: EvaluationView) -> Answer:
+    shown = [r for r in result.quantities.values() if r.quantity.name in ("mean", "variance")]
     details = [
         f"{_capital(r.quantity.label)}: {bounds(r.interval)}, {label(r.interval)}. Behavior: "
         f"{number(r.behavior)}."
-        for r in result.quantities.values()
+        for r in shown or list(result.quantities.values())[:1]
     ]
     tail = tail_sentence(result)
     details += [tail] if tail is not None else []

@@ -10,16 +10,17 @@ import numpy as np
 from ove_sb3._validation import FloatArray
 from ove_sb3.core.diagnostics import missing_support
 from ove_sb3.core.estimators.weighted_distribution import WeightedDistribution
-from ove_sb3.core.interval import label_word
+from ove_sb3.core.interval import bounds_text, label_word
 from ove_sb3.core.statistics import TrajectoryStatistics
 
-from .numbers import label, percent
+from .numbers import label, number, percent
 from .views import EvaluationView, QuantityView
 
 # The colorblind-safe palette of Okabe and Ito.
 BLUE, ORANGE, SKY = "#0072b2", "#d55e00", "#56b4e9"
 _MOST_STEPS = 400
 _MOST_POINTS = 200
+_INVISIBLE = 0.015  # of the height of a picture
 
 
 @dataclass(frozen=True)
@@ -105,6 +106,37 @@ class DistributionChart:
     band: tuple[FloatArray, FloatArray, FloatArray] | None
     band_label: str
     marks: tuple[Mark, ...]
+
+    def at(self, x: float, subject: str) -> str:
+        """Shares of episodes at or below x, in words."""
+        texts = []
+        if self.candidate[0].size:
+            texts.append(f"candidate {_share(_step(*self.candidate, x))}")
+        if self.band is not None:
+            places, lower, upper = self.band
+            low, high = 100 * _step(places, lower, x), 100 * _step(places, upper, x)
+            texts.append(f"band {bounds_text(low, high)}%")
+        texts.append(f"behavior {_share(_step(*self.behavior, x))}")
+        return f"{subject} at most {number(x)}: {', '.join(texts)}"
+
+    @property
+    def coincide(self) -> bool:
+        """Whether the two lines cannot be told apart in a picture."""
+        if not self.candidate[0].size:
+            return False
+        places = np.union1d(self.candidate[0], self.behavior[0])
+        gaps = [_step(*self.candidate, x) - _step(*self.behavior, x) for x in places.tolist()]
+        return bool(np.abs(gaps).max() < _INVISIBLE)
+
+
+def _step(places: FloatArray, levels: FloatArray, x: float) -> float:
+    """Value at x of a step function that is 0 before the first place."""
+    k = int(np.searchsorted(places, x, side="right")) - 1
+    return float(levels[k]) if k >= 0 else 0.0
+
+
+def _share(level: float) -> str:
+    return f"{100 * level:.3g}%"
 
 
 def distribution_chart(result: EvaluationView, stats: TrajectoryStatistics) -> DistributionChart:

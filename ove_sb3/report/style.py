@@ -11,7 +11,7 @@ STYLE = """
 body { margin: 0 auto; padding: 1.5rem 1rem 3rem; max-width: 58rem; color: var(--ink);
   background: var(--paper); font: 16px/1.5 system-ui, sans-serif; overflow-wrap: break-word; }
 h1 { font-size: 1.6rem; line-height: 1.25; margin: 0 0 .3rem; }
-h2 { font-size: 1.1rem; margin: 2rem 0 .5rem; }
+h2 { font-size: 1.15rem; margin: 2rem 0 .5rem; } h3 { font-size: 1rem; margin: .8rem 0 .2rem; }
 p { margin: .4rem 0; } .faint { color: var(--faint); font-size: .9rem; }
 .verdict { background: var(--panel); border-left: 5px solid var(--candidate); padding: .8rem 1rem;
   margin: 1.2rem 0; border-radius: 4px; }
@@ -22,6 +22,24 @@ th, td { text-align: right; padding: .35rem .6rem; border-bottom: 1px solid var(
 th:first-child, td:first-child { text-align: left; } thead th { color: var(--faint);
   font-weight: 500; font-size: .9rem; } td.name, td.strong { font-weight: 600; }
   tr.faint td { color: var(--faint); }
+.scroll { overflow-x: auto; } td:not(.name) { white-space: nowrap; }
+dl { margin: .5rem 0; } dl div { display: grid; grid-template-columns: 11rem 12rem 1fr;
+  gap: .1rem 1rem; padding: .35rem 0; border-bottom: 1px solid var(--line); }
+dt { font-weight: 600; } dd { margin: 0; } dd:last-child { grid-column-end: -1; }
+dd:not(.value) { color: var(--faint); } dt + dd:last-child { grid-column-start: 2; }
+dl.about { background: var(--panel); border-radius: 4px; padding: .4rem 1rem; font-size: .9rem; }
+dl.about div, dl.long div { grid-template-columns: 11rem 1fr; border: 0; }
+dl.about dd { grid-column-start: 2; } dl.about dt { grid-row: span 2; }
+dl.about dd.value { color: var(--ink); }
+dl.long div { grid-template-columns: 16rem 1fr; border-bottom: 1px solid var(--line); }
+dl.long dt { font-weight: 500; }
+.legend { display: flex; flex-wrap: wrap; gap: .1rem 1rem; font-size: .85rem; margin: .2rem 0; }
+.legend span { display: inline-flex; align-items: center; gap: .35rem; }
+svg.sample { width: 30px; height: 14px; flex: none; } .narrow-only { display: none; }
+.hover, .around { fill: transparent; stroke: none; pointer-events: all; }
+.around { stroke: transparent; stroke-width: 11; }
+.hover:hover { fill: var(--ink); fill-opacity: .08; }
+.more.main { fill: var(--candidate); } .more.approximate { fill: var(--sky); }
 .charts { display: grid; grid-template-columns: repeat(auto-fit, minmax(20rem, 1fr)); gap: 1rem; }
 figure { margin: 0; break-inside: avoid; } figcaption { font-size: .9rem; color: var(--faint); }
 svg { width: 100%; height: auto; display: block; } svg text { font: 12px system-ui, sans-serif;
@@ -31,19 +49,21 @@ svg { width: 100%; height: auto; display: block; } svg text { font: 12px system-
 .function.candidate { stroke: var(--candidate); stroke-width: 2.5; }
 .band { fill: var(--candidate); fill-opacity: .18; stroke: none; }
 .mark { stroke: var(--ink); stroke-width: 1.6; fill: var(--paper); }
-svg text.note { fill: var(--ink); } .wide-chart { grid-column: 1 / -1; }
+svg text.note { fill: var(--ink); paint-order: stroke;
+  stroke: var(--paper); stroke-width: 4px; stroke-linejoin: round; }
+.wide-chart { grid-column: 1 / -1; }
 .line.candidate { stroke: var(--candidate); fill: none; stroke-width: 2.5; }
 .equal { stroke: var(--faint); stroke-dasharray: 2 3; fill: none; }
 .logged { stroke: var(--behavior); stroke-dasharray: 5 3; stroke-width: 1.5; fill: none; }
 .bar { stroke-width: 7; fill: none; } .bar.main { stroke: var(--candidate); }
 .bar.approximate { stroke: var(--sky); stroke-width: 4; }
 .dot { fill: var(--paper); stroke-width: 2; } .dot.main { stroke: var(--candidate); }
-.dot.approximate { stroke: var(--sky); } .key { font-weight: 600; }
-.key.candidate { color: var(--candidate); } .key.behavior { color: var(--behavior); }
+.dot.approximate { stroke: var(--sky); }
 .warnings li { margin: .3rem 0; } ul { padding-left: 1.2rem; }
-details { margin: .5rem 0; } summary { cursor: pointer; }
 @media (max-width: 40rem) {
   body { padding: 1rem .8rem 2rem; } .charts { grid-template-columns: 1fr; }
+  .wide-only { display: none; } .narrow-only { display: block; }
+  dl div, dl.about div, dl.long div { display: block; }
   table.wide thead { position: absolute; left: -9999px; }
   table.wide tr { display: block; padding: .5rem 0; border-bottom: 1px solid var(--line); }
   table.wide td { display: flex; justify-content: space-between; gap: 1rem; border: 0;
@@ -55,5 +75,8 @@ details { margin: .5rem 0; } summary { cursor: pointer; }
   --line: #bbb; --panel: #fff; --candidate: #0072b2; --sky: #56b4e9; --behavior: #d55e00;
   --good: #00694d; --bad: #a83c00; }
   body { max-width: none; padding: 0; font-size: 11pt; } h2 { break-after: avoid; }
-  tr, li { break-inside: avoid; } .charts { grid-template-columns: 1fr 1fr; } }
+  .scroll { overflow: visible; } td:not(.name) { white-space: normal; }
+  tr, li, dl div { break-inside: avoid; } h3 { break-after: avoid; }
+  .charts { grid-template-columns: 1fr 1fr; } .wide-only { display: block; }
+  .narrow-only { display: none; } }
 """

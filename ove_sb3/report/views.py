@@ -11,6 +11,7 @@ from ove_sb3.core.interval import Interval
 from ove_sb3.core.quantities import Quantity
 from ove_sb3.core.statistics import TrajectoryStatistics
 
+from .origin import Origin
 from .table import Table
 
 
@@ -96,6 +97,22 @@ class EvaluationView(Protocol):
     @property
     def env_id(self) -> str | None:
         """Name of the environment."""
+
+    @property
+    def behavior(self) -> str | None:
+        """Name of the policy that logged."""
+
+    @property
+    def n_trajectories(self) -> int:
+        """Number of logged episodes."""
+
+    @property
+    def n_steps(self) -> int:
+        """Number of logged steps."""
+
+    @property
+    def origin(self) -> Origin:
+        """Files of the log and the candidate."""
 
     @property
     def joint_delta(self) -> float | None:

@@ -57,7 +57,7 @@ Schema = tuple[Column, ...]
 
 def arrow_schema(schema: Schema) -> pa.Schema:
     """Arrow schema of the columns."""
-    return pa.schema([pa.field(column.name, column.arrow_type) for column in schema])
+    return pa.schema([pa.field(c.name, c.arrow_type, nullable=c.sparse) for c in schema])
 
 
 def schema_to_json(schema: Schema) -> str:
@@ -131,7 +131,9 @@ def _encode(column: Column, values: NDArray[Any]) -> pa.Array:
 def _encode_sparse(column: Column, values: NDArray[Any], at: NDArray[np.int64], n: int) -> pa.Array:
     present = np.zeros(n, dtype=np.bool_)
     present[at] = True
-    offsets = np.concatenate([[0], np.cumsum(present) * column.width]).astype(np.int64)
+    offsets = np.zeros(n + 1, dtype=np.int64)
+    offsets[at + 1] = column.width
+    np.cumsum(offsets, out=offsets)
     buffers = [
         pa.py_buffer(np.packbits(present, bitorder="little")),
         pa.py_buffer(offsets),
@@ -148,7 +150,7 @@ def _decode(values: pa.Array | pa.ChunkedArray, column: Column) -> NDArray[Any]:
     if column.sparse:
         _, offsets, content = values.buffers()
         cuts = np.frombuffer(offsets, np.int64)[values.offset : values.offset + n + 1]
-        if ((sizes := np.diff(cuts)) % max(column.width, 1)).any() or sizes.max() > column.width:
+        if (((sizes := np.diff(cuts)) != 0) & (sizes != column.width)).any():
             raise ValueError(f"entries of {column.name} must have {column.width} bytes")
         present = np.frombuffer(content or b"", np.uint8)[cuts[0] : cuts[-1]]
         return np.asarray(present.view(dtype).reshape(-1, *shape))

@@ -37,6 +37,8 @@ from .tables import (
 )
 
 INDEX = "log.sqlite"
+PAGE_BYTES = 1 << 14
+"""Size of a page: larger ones make payloads cheaper, smaller ones make short logs smaller."""
 Durability = Literal["full", "normal"]
 _BUSY_SECONDS = 120.0
 _JOURNAL_MAGIC = bytes.fromhex("d9d505f920a163d7")
@@ -110,8 +112,8 @@ class Writing(Reading):
         state = self.state()
         self._count, self._digest = state.n_rows, state.digest
 
-    def insert(self, row: Row, payload: bytes | memoryview | None = None) -> None:
-        """Add a row."""
+    def insert(self, row: Row, payload: Any = None) -> None:
+        """Add a row; `payload` are the bytes of a batch."""
         total = checksum(row)
         values: list[Any] = [*row, total]
         names = _NAMES[type(row)]
@@ -201,13 +203,19 @@ def create(directory: Path, info: dict[str, Any]) -> None:
             messages.refuse_leftovers(directory, path)
         with _connect(path, "full", create=True) as connection:
             if new:
-                connection.execute("PRAGMA auto_vacuum = FULL")
+                set_layout(connection)
             connection.execute("BEGIN IMMEDIATE")
             if connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
                 connection.execute("ROLLBACK")  # another writer was first
                 return
             fill(connection, {"log": uuid.uuid4().hex, **info})
             connection.execute("COMMIT")
+
+
+def set_layout(connection: sqlite3.Connection) -> None:
+    """Set what has to be set before the tables of a new index are created."""
+    connection.execute(f"PRAGMA page_size = {PAGE_BYTES}")
+    connection.execute("PRAGMA auto_vacuum = FULL")
 
 
 def fill(connection: sqlite3.Connection, info: dict[str, Any]) -> None:

@@ -70,6 +70,16 @@ def unfinished(directory: str | PathLike[str], n: int) -> StorageError:
     )
 
 
+def too_large(directory: str | PathLike[str], size: int) -> StorageError:
+    """Error about a log that cannot be loaded into memory."""
+    return StorageError(
+        f"`{directory}` must fit into memory to be loaded, but one of its columns declares {size} "
+        "bytes. Use `open_log`, which reads chunks, and check the log with `ove-sb3 inspect "
+        "--verify`.",
+        path=directory,
+    )
+
+
 def overwritten(directory: str | PathLike[str]) -> LogChangedError:
     """Error about a log that was replaced after it was opened."""
     return LogChangedError(

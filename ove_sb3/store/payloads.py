@@ -1,4 +1,4 @@
-"""Payloads of the index: a batch of whole episodes as an Arrow IPC stream, compressed if large."""
+"""Payloads of the index: a batch of whole episodes as a compressed Arrow IPC stream."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ import pyarrow as pa
 from .columns import Schema, arrow_schema
 from .tables import BatchRow, damaged
 
-_PLAIN, _CODEC = "none", "lz4"
-_MANY_BYTES = 512  # per step, from which on payloads are compressed
+_CODEC = "lz4"
 _LARGEST = 1 << 30  # bytes that a payload may decompress to
 LARGEST_BATCH = 1 << 26
 """Batches of more bytes go to a shard of their own."""
@@ -23,7 +22,7 @@ class Payload(NamedTuple):
 
     codec: str
     raw_size: int
-    content: bytes
+    content: pa.Buffer
 
     @property
     def crc(self) -> int:
@@ -32,14 +31,12 @@ class Payload(NamedTuple):
 
 
 def encode(batch: pa.RecordBatch) -> Payload:
-    """Payload of a batch."""
+    """Payload of a batch; compressed, which is cheaper than having SQLite copy more bytes."""
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, batch.schema) as stream:
         stream.write_batch(batch)
     raw = sink.getvalue()
-    if batch.nbytes <= _MANY_BYTES * batch.num_rows:
-        return Payload(_PLAIN, raw.size, raw.to_pybytes())
-    return Payload(_CODEC, raw.size, pa.compress(raw, _CODEC, asbytes=True))
+    return Payload(_CODEC, raw.size, pa.compress(raw, _CODEC))
 
 
 def decode(row: BatchRow, content: bytes, schema: Schema, path: Path) -> pa.Table:
@@ -47,12 +44,10 @@ def decode(row: BatchRow, content: bytes, schema: Schema, path: Path) -> pa.Tabl
     place = f"the payload of batch {row.id}"
     if len(content) != row.size or zlib.crc32(content) != row.crc:
         raise damaged(path, f"{place} does not match its checksum", row=row.id)
-    if not 0 < row.raw_size <= _LARGEST or row.codec not in (_PLAIN, _CODEC):
+    if not 0 < row.raw_size <= _LARGEST or row.codec != _CODEC:
         raise damaged(path, f"{place} declares {row.raw_size} bytes of {row.codec}", row=row.id)
     try:
-        raw = pa.py_buffer(content)
-        if row.codec == _CODEC:
-            raw = pa.decompress(raw, row.raw_size, _CODEC)
+        raw = pa.decompress(content, row.raw_size, _CODEC)
         table = pa.ipc.open_stream(raw).read_all()
         table.validate(full=True)
         fits = table.schema.equals(arrow_schema(schema)) and table.num_rows == row.steps

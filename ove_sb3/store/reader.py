@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from . import messages, payloads
 from .columns import Arrays, Schema, schema_from_json, to_arrays
@@ -18,8 +19,8 @@ from .shards import read_shard
 from .tables import BatchRow, SchemaRow, ShardRow, WriterRow, damaged
 
 Columns = Mapping[str, np.dtype[Any]]
-_FETCH_BYTES = 1 << 24  # of payloads that are read in one transaction
-_ALL = 1 << 20  # rows decoded together when everything is loaded
+_FETCH_BYTES = 1 << 22  # of payloads that are read in one transaction
+_ALL = 1 << 17  # rows decoded together when everything is loaded
 
 
 @dataclass(frozen=True)
@@ -171,8 +172,29 @@ def join(parts: Sequence[Arrays]) -> Arrays:
 
 
 def read_all(sources: Sequence[Source]) -> Arrays:
-    """All rows of the sources, in memory."""
-    parts = [arrays for source in sources for arrays in source.whole()]
-    # Columns that some sources lack, such as final observations, are left out.
-    shared = set(parts[0]).intersection(*parts)
-    return join([{name: part[name] for name in parts[0] if name in shared} for part in parts])
+    """All rows of the sources, in memory; columns that some sources lack are left out."""
+    shared = set.intersection(*({column.name for column in source.schema} for source in sources))
+    arrays = {c.name: _room(c.name, sources) for c in sources[0].schema if c.name in shared}
+    filled = dict.fromkeys(arrays, 0)
+    for source in sources:
+        for part in source.whole():
+            for name, values in arrays.items():
+                begin, filled[name] = filled[name], filled[name] + len(part[name])
+                if values[begin : filled[name]].shape != part[name].shape:
+                    raise damaged(source.file, f"the entries of {name} are not those of its row")
+                values[begin : filled[name]] = part[name]
+    for name, values in arrays.items():
+        if filled[name] != len(values):
+            raise damaged(sources[-1].file, f"entries of {name} are missing")
+    return arrays
+
+
+def _room(name: str, sources: Sequence[Source]) -> NDArray[Any]:
+    """Array for a column of all sources; the system provides the memory as it is filled."""
+    columns = [next(c for c in source.schema if c.name == name) for source in sources]
+    n = sum(source.n_episodes if columns[0].sparse else source.n_steps for source in sources)
+    dtype = np.result_type(*(column.dtype for column in columns))
+    try:
+        return np.empty((n, *columns[0].shape), dtype)
+    except (MemoryError, ValueError) as error:
+        raise messages.too_large(sources[0].location.root, n * columns[0].width) from error

@@ -23,7 +23,7 @@ from typing import Any, NamedTuple, TypeVar
 from ove_sb3.errors import StorageError
 
 APPLICATION_ID = 0x4F564553
-VERSION = 2
+VERSION = 3
 _MODULUS = 1 << 128
 
 

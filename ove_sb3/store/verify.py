@@ -18,7 +18,7 @@ from ove_sb3.errors import LogChangedError, StorageError
 from . import payloads
 from .columns import Schema, to_arrays
 from .directory import Rows
-from .index import INDEX, Reading, Writing, fill, locked, raw_rows, reading
+from .index import INDEX, Reading, Writing, fill, locked, raw_rows, reading, set_layout
 from .location import Location
 from .reader import parse_schema
 from .shards import check_shard, is_shard_name, read_shard
@@ -193,7 +193,7 @@ def _rebuild(path: Path, old: Reading, intact: _Intact, found: Verification) -> 
     info = {"log": uuid.uuid4().hex, **intact.info, "lost_episodes": lost}
     connection = sqlite3.connect(path, isolation_level=None)
     try:
-        connection.execute("PRAGMA auto_vacuum = FULL")
+        set_layout(connection)
         connection.execute("PRAGMA journal_mode = MEMORY")
         connection.execute("BEGIN IMMEDIATE")
         fill(connection, info)

@@ -75,7 +75,7 @@ class BatchWriter:
                     _schema_id(index, batch[1]),
                     payload.codec,
                     payload.raw_size,
-                    len(payload.content),
+                    payload.content.size,
                     payload.crc,
                 )
                 index.insert(row, payload.content)
@@ -83,7 +83,7 @@ class BatchWriter:
             if changed != writer:
                 index.replace(writer, changed)
         if payload is not None:
-            self._rows, self._bytes = self._rows + 1, self._bytes + len(payload.content)
+            self._rows, self._bytes = self._rows + 1, self._bytes + payload.content.size
             if self._rows >= _ROLL_ROWS or self._bytes >= _ROLL_BYTES:
                 self.compact()
 

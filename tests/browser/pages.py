@@ -74,8 +74,14 @@ def write_pages(folder: Path) -> tuple[ove.Evaluation, ove.Comparison]:
     data = collect(Leaning(3.0), 3000, horizon=40, seed=0)
     candidate = Leaning(3.6).log_probs(data)
     result = ove.evaluate(data, candidate, gamma=1.0)
-    result.save_html(folder / "report.html", "variance <= 80", "mean >= 35")
+    result.save_html(
+        folder / "report.html",
+        "variance <= 80",
+        "mean >= 35",
+        author="Ada Example",
+        purpose="Canary release 42",
+    )
     names = {f"sharpness {s:g}": Leaning(s).log_probs(data) for s in (2.5, 3.6, 6.0)}
     comparison = ove.compare(data, names, gamma=1.0)
-    comparison.save_html(folder / "comparison.html")
+    comparison.save_html(folder / "comparison.html", "variance <= 80")
     return result, comparison

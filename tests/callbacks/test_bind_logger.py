@@ -51,17 +51,30 @@ def test_every_run_has_a_directory_of_its_own(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     lengths = []
-    for _ in range(3):
+    for verbose in (0, 1, 0):
         venv = ove.VecLogActionProbability(make(), path=tmp_path / "run")
         model = ppo(venv)
-        model.learn(256, callback=ove.BindLogger(verbose=1))
+        model.learn(256, callback=ove.BindLogger(verbose=verbose))
         model.learn(128, callback=ove.BindLogger(), reset_num_timesteps=False)
         lengths.append(len(venv.trajectories()))
         venv.close()
     names = ["run", "run_2", "run_3"]
     assert sorted(path.name for path in tmp_path.iterdir()) == names
     assert [len(ove.open_log(tmp_path / name)) for name in names] == lengths
-    assert f"Logging to {tmp_path / 'run_2'}" in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert f"Logging to {tmp_path / 'run_2'}" in printed
+    assert printed.count("Logging to") == 1
+
+
+def test_a_wrapper_that_is_bound_stays_where_it_is(tmp_path: Path) -> None:
+    path = tmp_path / "run"
+    for _ in range(2):
+        venv = ove.VecLogActionProbability(make(), path=path)
+        model = ppo(venv)
+        venv.set_model(model)
+        model.learn(128, callback=ove.BindLogger())
+        venv.close()
+    assert [entry.name for entry in tmp_path.iterdir()] == ["run"]
 
 
 def test_below_a_normalizer_the_original_observations_are_logged() -> None:

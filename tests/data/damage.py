@@ -11,12 +11,13 @@ import numpy as np
 
 import ove_sb3 as ove
 from ove_sb3.data.writer import EpisodeWriter
+from ove_sb3.store.index import PAGE_BYTES
 
 from .test_storage import same, some
 
 
 def make_log(path: Path) -> ove.Trajectories:
-    """A log with shards, and plain and compressed rows in the index; return what it holds."""
+    """A log with shards, and larger and smaller rows in the index; return what it holds."""
     data = some(24, kind="image", seed=5)
     for part in (data[:6], data[6:9]):
         with EpisodeWriter(path, part.metadata) as writer:
@@ -115,6 +116,6 @@ def structural_byte(file: Path, content: bytes, rng: np.random.Generator) -> int
         return len(content) - int(rng.integers(1, footer + 1))
     if file.name.endswith("-journal"):
         return int(rng.integers(min(600, len(content))))
-    page = int(rng.integers(max(len(content) // 4096, 1)))
-    at = page * 4096 + int(rng.integers(120 if page == 0 else 40))
+    page = int(rng.integers(max(len(content) // PAGE_BYTES, 1)))
+    at = page * PAGE_BYTES + int(rng.integers(120 if page == 0 else 40))
     return at if at < len(content) else None

@@ -51,6 +51,7 @@ def damage_payload(path: Path, data: ove.Trajectories) -> None:
     index = path / "log.sqlite"
     content = bytearray(index.read_bytes())
     at = bytes(content).find(data[20:24].rewards.tobytes())
+    assert at > 0
     content[at] ^= 1
     index.write_bytes(content)
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import pickle
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -212,3 +214,34 @@ def test_what_cannot_be_opened(tmp_path: Path) -> None:
     some(3).save(tmp_path)
     with pytest.raises(ove.InvalidInputError, match="`chunk_steps` must be"):
         ove.open_log(tmp_path, chunk_steps=0)
+
+
+def test_a_part_is_a_path_and_a_range(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is sent to another process is small, and it reads only the bytes of its range."""
+    rng = np.random.default_rng(0)
+    n = 400_000
+    data = ove.Trajectories.from_arrays(
+        observations=rng.normal(size=(n, 4)),
+        actions=rng.integers(2, size=n),
+        log_probs=np.full(n, -0.7),
+        rewards=rng.normal(size=n),
+        lengths=np.full(n // 100, 100),
+    )
+    data.save(tmp_path)
+    (file,) = shards(tmp_path)
+    content = pickle.dumps(ove.open_log(tmp_path).part(150_000, 200_000))
+    assert file.name.encode() in content
+    assert len(content) < file.stat().st_size / 1000
+    seen: list[tuple[int, int]] = []
+    read_at = storage.CheckedFile._read_at
+
+    def spy(self: Any, begin: int, end: int) -> memoryview:
+        seen.append((begin, end))
+        return read_at(self, begin, end)
+
+    monkeypatch.setattr(storage.CheckedFile, "_read_at", spy)
+    part = pickle.loads(content)
+    rows = ove.Trajectories.concat([chunk for _, chunk in part.windows(10_000)])
+    same(rows, data[1500:2000])
+    assert sum(end - begin for begin, end in seen) < file.stat().st_size / 2
+    assert {end for _, end in seen} > {file.stat().st_size}  # the footer, and the row group

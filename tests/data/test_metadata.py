@@ -93,11 +93,13 @@ def through_pandas(data: ove.Trajectories, path: Path) -> ove.Metadata:
 
 
 def through_table(data: ove.Trajectories, path: Path) -> ove.Metadata:
-    import pandas as pd
+    data.to_table().to_parquet(path / "table.parquet")
+    return ove.Trajectories.from_table(path / "table.parquet", action="action").metadata
 
-    replace(data, overlaps=None).to_table().to_parquet(path / "table.parquet")
-    table = pd.read_parquet(path / "table.parquet")
-    return ove.Trajectories.from_table(table, action="action").metadata
+
+def through_csv(data: ove.Trajectories, path: Path) -> ove.Metadata:
+    data.to_table().to_csv(path / "table.csv", index=False)
+    return ove.Trajectories.from_table(path / "table.csv", action="action").metadata
 
 
 def through_concat(data: ove.Trajectories, path: Path) -> ove.Metadata:
@@ -116,6 +118,7 @@ def through_concat(data: ove.Trajectories, path: Path) -> ove.Metadata:
         through_minari,
         through_pandas,
         through_table,
+        through_csv,
         through_concat,
     ],
 )

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import shutil
+import threading
+import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,6 +14,7 @@ import pytest
 import ove_sb3 as ove
 from ove_sb3.core.label import Evidence, decide_label
 from ove_sb3.data.writer import EpisodeWriter
+from ove_sb3.store import verify as module
 from ove_sb3.store.verify import repair, verify
 
 from .damage import Patient, make_log
@@ -71,6 +75,30 @@ def test_a_damaged_shard_is_set_aside(tmp_path: Path) -> None:
     same(ove.Trajectories.load(tmp_path), data[:5])
     assert [file.name for file in tmp_path.glob("part-*")] == [first.name]
     assert (tmp_path / f"damaged-{second.name}").exists()
+
+
+def test_a_writer_that_waits_for_a_repair(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It writes to the new index, not to the old one that it had opened."""
+    data = some(9)
+    for part in (data[:3], data[3:6]):
+        with EpisodeWriter(tmp_path, part.metadata) as writer:
+            writer.add(part)
+    sorted(tmp_path.glob("part-*"))[1].unlink()
+    waiting = EpisodeWriter(tmp_path, data.metadata, flush_every=1)
+    thread = threading.Thread(target=waiting.add, args=(data[6:],))
+    rebuild = module._rebuild
+
+    def slow(*args: Any) -> None:
+        rebuild(*args)
+        thread.start()
+        time.sleep(0.5)  # until it waits for the lock
+        assert thread.is_alive()
+
+    monkeypatch.setattr(module, "_rebuild", slow)
+    assert repair(tmp_path).lost_episodes == 3
+    thread.join()
+    assert waiting.n_written == 3
+    same(ove.Trajectories.load(tmp_path), ove.Trajectories.concat([data[:3], data[6:]]))
 
 
 def test_the_label_says_that_episodes_were_lost() -> None:

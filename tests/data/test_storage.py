@@ -172,7 +172,7 @@ def test_other_versions_and_strangers_are_named(tmp_path: Path) -> None:
     index = tmp_path / "a" / "log.sqlite"
     with sqlite3.connect(index) as connection:
         connection.execute("PRAGMA user_version = 1")
-    with pytest.raises(ove.StorageError, match=r"log\.sqlite.* version 2 .* got 1"):
+    with pytest.raises(ove.StorageError, match=r"log\.sqlite.* version 3 .* got 1"):
         ove.Trajectories.load(tmp_path / "a")
     with sqlite3.connect(index) as connection:
         connection.execute("PRAGMA application_id = 7")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from dataclasses import replace
@@ -135,6 +136,11 @@ BAD: dict[str, tuple[Any, str, int]] = {
         "step 2 is there twice",
         8,
     ),
+    "huge": (
+        lambda f: f.assign(t=[0, 1, 2, 3, 0, 1, 2, 2**63 - 1]),
+        "step 3 is missing before step 9223372036854775807",
+        7,
+    ),
     "fraction": (lambda f: f.assign(t=f["t"] + 0.5), "whole numbers", 0),
     "zero": (lambda f: f.assign(p=[0.5, 0.0] + [0.5] * 6), r"probabilities in \(0, 1\]", 1),
     "percent": (lambda f: f.assign(p=[0.5] * 7 + [50.0]), r"probabilities in \(0, 1\]", 7),
@@ -226,13 +232,20 @@ def test_episodes_that_were_cut_off_do_not_come_back_as_complete(tmp_path: Path)
     one = frame.drop(columns="terminated").rename(columns={"truncated": "cut"})
     back = ove.Trajectories.from_table(one, truncated="cut")
     np.testing.assert_array_equal(back.terminated, ~cut)
-    assert ove.Trajectories.from_table(one).terminated.all()
-    assert ove.Trajectories.from_table(frame, terminated=None, truncated=None).terminated.all()
+    own = one.drop(columns="ove_metadata")
+    own.attrs.clear()
+    assert ove.Trajectories.from_table(own).terminated.all()
+    own = own.rename(columns={"cut": "truncated"})
+    np.testing.assert_array_equal(ove.Trajectories.from_table(own).terminated, ~cut)
+    assert ove.Trajectories.from_table(own, terminated=None, truncated=None).terminated.all()
     early = frame.assign(truncated=frame["step"] == 0)
     row = int(np.flatnonzero((frame["step"] == 0) & (frame["step"].shift(-1) == 1))[0])
     with pytest.raises(ove.InvalidInputError, match="only in the last row") as caught:
         ove.Trajectories.from_table(early)
     assert caught.value.row == row
+    with pytest.raises(ove.InvalidInputError, match="only in the last row") as caught:
+        ove.Trajectories.from_table(early.iloc[::-1])
+    assert caught.value.row == len(early) - 1 - row
     with pytest.raises(ove.InvalidInputError, match="must be true or false, got 2"):
         ove.Trajectories.from_table(frame.assign(truncated=2))
     done = run(
@@ -335,6 +348,28 @@ def test_a_verdict_from_a_table_on_the_command_line(tmp_path: Path) -> None:
     assert run(path, *columns, *stated).returncode == 2
     assert run(path, "model.zip", *columns, *stated).returncode == 2
     assert run(tmp_path, *stated, "--candidate-propensity", "q").returncode == 2
-    refused = run(path, *columns, *stated, "--candidate-propensity", "x")
+    for wrong, value in (("above", 1.5), ("below", -0.5)):
+        table.assign(**{wrong: np.where(table.index == 7, value, table["q"])}).to_csv(path)
+        refused = run(path, *columns, *stated, "--candidate-propensity", wrong)
+        assert refused.returncode == 3
+        assert f"must hold probabilities in [0, 1], got {value} at row 7" in refused.stderr
+
+
+def test_densities_and_rows_without_a_step_on_the_command_line(tmp_path: Path) -> None:
+    table = make_table(50).assign(p=3.0, q=np.linspace(0.0, 4.0, len(make_table(50))))
+    path = tmp_path / "steps.csv"
+    table.drop(columns="t").to_csv(path, index=False)
+    words = (path, "--episode", "user", "--step", "none", "--propensity", "p", "--reward", "r")
+    stated = ("--gamma", 1, "--horizon", 4, "--reward-range", 0, 1, "--max-ratio", 1.5)
+    done = run(*words, *stated, "--candidate-propensity", "q", "--density", "--json")
+    assert done.returncode == 0, done.stderr
+    data = read(table, density=True)
+    with np.errstate(divide="ignore"):
+        candidate = np.log(data.columns["q"])
+    expected = ove.evaluate(
+        data, candidate, gamma=1.0, horizon=4, reward_range=(0, 1), max_ratio=1.5
+    )
+    assert json.loads(done.stdout)["quantities"]["mean"]["estimate"] == expected.mean
+    refused = run(*words, *stated, "--candidate-propensity", "q")
     assert refused.returncode == 3
-    assert "must hold probabilities in [0, 1]" in refused.stderr
+    assert "pass --density for densities" in refused.stderr

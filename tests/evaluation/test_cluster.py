@@ -10,6 +10,7 @@ from typing import Any
 import joblib
 import pytest
 from distributed import Client, LocalCluster
+from gymnasium import spaces
 from stable_baselines3 import PPO
 from typer.testing import CliRunner
 
@@ -17,6 +18,7 @@ import ove_sb3 as ove
 from ove_sb3 import _parallel as parallel
 from ove_sb3.cli.app import app
 from ove_sb3.data.log import MemoryLog
+from ove_sb3.data.writer import compact
 from ove_sb3.evaluation.reduction import reduce_log
 from ove_sb3.experiments.runner import run_study
 from tests.experiments.small import BANDIT, SIZES
@@ -24,7 +26,7 @@ from tests.problems.corridor import GAMMA, HORIZON, choices, make_model, simulat
 
 from .same import same_result, same_statistics
 from .test_scaling import BLOCK, as_policy_candidate
-from .workers import Deadly, Traveler, lines
+from .workers import Deadly, DeadlyPolicy, Traveler, lines
 
 # One order: what is compared does not depend on their number.
 SETTINGS: dict[str, Any] = {"gamma": GAMMA, "method": ove.Betting(n_shuffles=1)}
@@ -125,6 +127,38 @@ def test_the_tasks_of_a_killed_worker_are_redone(
     (there,) = reduce_log(log, [deadly], scheduler=address, **options)
     same_statistics(there, here)
     assert (tmp_path / "killed-0").exists()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("where", ["cluster", "processes"])
+def test_no_bit_of_an_evaluation_depends_on_a_lost_worker(
+    data: ove.Trajectories, folder: Path, address: str, tmp_path: Path, where: str
+) -> None:
+    policy = DeadlyPolicy(spaces.Discrete(2), tmp_path)
+    here = ove.evaluate(data, policy, **SETTINGS)
+    assert not (tmp_path / "killed").exists()
+    log = ove.open_log(folder, chunk_steps=1)
+    workers: dict[str, Any] = {"scheduler": address} if where == "cluster" else {"n_jobs": 2}
+    same_result(ove.evaluate(log, policy, **SETTINGS, **workers), here)
+    assert (tmp_path / "killed").exists()
+
+
+def test_workers_find_rows_that_have_become_a_shard(
+    data: ove.Trajectories, candidate: PPO, address: str, tmp_path: Path
+) -> None:
+    """A log that is still being written, then compacted after it was opened."""
+    with ove.EpisodeWriter(tmp_path, data.metadata) as writer:
+        writer.add(data[:200])
+    writer = ove.EpisodeWriter(tmp_path, data.metadata, flush_every=40)
+    for first in range(200, 600, 40):
+        writer.add(data[first : first + 40])
+    here = ove.evaluate(data, candidate, **SETTINGS)
+    log = ove.open_log(tmp_path, chunk_steps=1)
+    for n_shards in (1, 2):
+        assert ove.open_log(tmp_path).n_shards == n_shards
+        same_result(ove.evaluate(log, candidate, **SETTINGS, scheduler=address), here)
+        same_result(ove.evaluate(log, candidate, **SETTINGS, n_jobs=2), here)
+        assert compact(tmp_path) == 2 - n_shards
 
 
 def test_a_task_that_kills_every_worker_is_an_error(

@@ -166,3 +166,28 @@ def test_into_given_axes(result: ove.Evaluation) -> None:
     assert result.plot(axes) is figure
     assert axes.get_title() == "Distribution of the return"
     assert not other.has_data()
+
+
+def test_the_intervals_of_a_comparison(comparison: ove.Comparison) -> None:
+    for quantity in (None, "mean"):
+        name = quantity or comparison.rank_by
+        (axes,) = comparison.plot(quantity=quantity).axes
+        labels = [label.get_text() for label in axes.get_yticklabels()]
+        assert labels == list(comparison.evaluations)
+        drawn = bars(axes)
+        for result in comparison.evaluations.values():
+            interval = result[name].interval
+            assert [interval.lower, interval.upper] in drawn
+        assert axes.get_xlabel() == comparison["near"][name].quantity.title
+    given = matplotlib.figure.Figure().subplots()
+    assert comparison.plot(ax=given) is given.get_figure()
+    assert given.lines
+    with pytest.raises(ove.InvalidInputError, match="must be one that was evaluated"):
+        comparison.plot(quantity="cvar:0.1")
+
+
+def test_figures_show_themselves_in_notebooks(
+    result: ove.Evaluation, comparison: ove.Comparison
+) -> None:
+    for figure in (result.plot(), comparison.plot()):
+        assert figure._repr_png_().startswith(b"\x89PNG")  # type: ignore[attr-defined]

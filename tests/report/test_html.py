@@ -81,18 +81,21 @@ def test_the_page_is_complete(result: ove.Evaluation) -> None:
         assert (f" {name} " if one.quantity.is_location else f"{name} of the return") in text
     assert len(result["mean"].intervals) == 2
     for assumption in result["variance"].interval.assumptions:
-        assert assumption in text
+        assert text.count(f"{assumption[0].upper()}{assumption[1:]} ") == 1
     for advice in result.advice:
         assert advice in text
     assert f"seed {result.plan.seed}" in text
     assert "Estimators: mean crossfit, variance crossfit" in text
     assert f"ove-sb3 {ove.__version__}" in text
-    assert "Shaded: 95% guaranteed band, for all returns together." in text
+    assert "95% guaranteed band, for all returns together" in text
     for heading in (
+        "What to do next",
         "Distribution of the return",
+        "What the numbers mean",
         "Concentration of the weight",
         "How informative the log is",
         "Assumptions",
+        "Glossary",
         "Settings and versions",
     ):
         assert heading in text
@@ -142,7 +145,7 @@ def test_a_result_whose_bounds_contradict_each_other(contradictory: ove.Evaluati
     assert "The bounds contradict each other: an assumption or the log is wrong." in text
     assert f"Variance: {bounds(interval)}, contradictory." in text
     assert "The bounds of the variance contradict each other: the lower bound exceeds" in text
-    assert "Contradictory (betting), assuming that" in text
+    assert "Contradictory (betting): an assumption or the log is wrong." in text
     assert "Not guaranteed because" in text
     assert "The intervals do not hold: bounds contradict each other." in text
     assert "95% betting, contradictory" in text
@@ -167,8 +170,8 @@ def test_a_contradictory_result_among_others_is_visible(
     broken = replace(comparison, evaluations={**comparison.evaluations, last: contradictory})
     text = text_of(comparison_page(broken))
     assert others
-    assert "Mean: guaranteed intervals." in text
-    assert "Variance: contradictory intervals." in text
+    assert "Mean: guaranteed intervals" in text
+    assert "Variance: contradictory intervals" in text
     assert "hold together with probability" not in text
     assert "Not all bounds of this table are guaranteed" in text
     assert f"{last}: the bounds of the variance contradict each other" in text
@@ -216,8 +219,8 @@ def test_approximate_intervals_are_called_so(result: ove.Evaluation) -> None:
         assert "95% normal, approximate" in text or "97.5% normal, approximate" in text
         assert "guaranteed" not in text.replace("Not guaranteed because", "")
         assert "at least 95%" not in text
-        assert "Approximate (normal), assuming that" in text
-        assert "the method is an approximation for large n" in text
+        assert "Approximate (normal): an interval misses with probability about" in text
+        assert "The method is an approximation for large n (normal)." in text
 
 
 def test_names_are_escaped(comparison: ove.Comparison) -> None:
@@ -261,7 +264,7 @@ def test_comparison_page(comparison: ove.Comparison) -> None:
         assert finding in text
     assert "hold together with probability at least 95%" in text
     for title in ("Mean", "Variance", "Standard deviation"):
-        assert f"{title}: guaranteed intervals." in text
+        assert f"{title}: guaranteed intervals" in text
 
 
 def test_labels_of_charts_are_not_cut_off(

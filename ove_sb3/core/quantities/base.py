@@ -31,6 +31,8 @@ class Quantity(ABC):
         Display name.
     title : str
         Display name in full.
+    definition : str
+        What it says about episodes, for readers of a report.
     parameter : float or None
         Parameter of a kind of quantities, such as the p of a quantile; passed to its estimators.
     default_estimator : str
@@ -59,6 +61,11 @@ class Quantity(ABC):
     def title(self) -> str:
         """Display name in full."""
         return f"{self.label} of the return"
+
+    @property
+    def definition(self) -> str:
+        """What it is, for readers of a report: "the average over many episodes"; may be empty."""
+        return ""
 
     def meaning(self, lower: str | None, upper: str | None, verb: str = "return") -> str | None:
         """Statement about episodes that the bounds imply, in words; None if there is none.

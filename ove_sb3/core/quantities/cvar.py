@@ -68,6 +68,11 @@ class CVaR(Quantity):
         """Display name."""
         return f"CVaR {percentage(self.p)}"
 
+    @property
+    def definition(self) -> str:
+        """What it says about episodes."""
+        return f"the average of the lowest {percentage(self.p)} of the episodes"
+
     def meaning(self, lower: str | None, upper: str | None, verb: str = "return") -> str | None:
         """Statement about episodes that the lower bound implies."""
         if lower is None:

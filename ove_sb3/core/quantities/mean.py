@@ -21,6 +21,7 @@ class Mean(Quantity):
 
     kind = "mean"
     label = "mean"
+    definition = "the average over many episodes"
     is_location = True
 
     def of_sample(self, returns: FloatArray) -> float:

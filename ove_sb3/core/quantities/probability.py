@@ -47,6 +47,11 @@ class ProbabilityBelow(Quantity):
         return f"probability of a return of at most {short_number(self.x)}"
 
     @property
+    def definition(self) -> str:
+        """What it says about episodes."""
+        return f"the share of episodes at or below {short_number(self.x)}"
+
+    @property
     def parameter(self) -> float:
         """The limit x."""
         return self.x

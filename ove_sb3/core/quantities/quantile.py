@@ -52,6 +52,13 @@ class Quantile(Quantity):
         """Display name."""
         return "median" if self.p == 0.5 else f"{percentage(self.p)} quantile"
 
+    @property
+    def definition(self) -> str:
+        """What it says about episodes."""
+        if self.p == 0.5:
+            return "the value that half of the episodes are at or below"
+        return f"the value that {percentage(self.p)} of the episodes are at or below"
+
     def meaning(self, lower: str | None, upper: str | None, verb: str = "return") -> str | None:
         """Statement about episodes that the bound on the side of the tail implies."""
         if self.p <= 0.5:

@@ -18,6 +18,7 @@ class StandardDeviation(Quantity):
 
     kind = "std"
     label = "standard deviation"
+    definition = "the typical distance of an episode from the mean (the root of the variance)"
 
     @property
     def base(self) -> Quantity:

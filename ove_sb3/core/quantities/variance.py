@@ -45,6 +45,7 @@ class Variance(Quantity):
 
     kind = "variance"
     label = "variance"
+    definition = "the average squared distance of an episode from the mean"
 
     def of_sample(self, returns: FloatArray) -> float:
         """Unbiased sample variance; exactly 0 if all returns are equal."""
