@@ -26,13 +26,13 @@ test: lint
 test-slow: setup
 	$(BIN)/pytest -n 2 -m slow
 
-# Opens the report in headless Chromium.
+# Opens the reports and the documentation in headless Chromium.
 test-browser: setup
 	$(BIN)/pytest -m browser tests/browser
 
-# Runs the browser tests and updates the picture in the documentation.
+# Pictures to look at, in build/pictures: reports, site and command line; updates the one in the documentation.
 pictures: setup
-	OVE_PICTURES=docs/images $(BIN)/pytest -m browser tests/browser
+	$(BIN)/python -m tests.browser.pictures build/pictures
 
 # The documentation site, in site/: opens from the file system, without a network.
 docs: setup

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable, Iterable, Iterator
 from importlib.util import find_spec
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from ._validation import check_progress
 
+Item = TypeVar("Item")
 _DELAY = 2.0  # seconds; shorter work shows no bar unless asked for
 
 
@@ -21,15 +23,17 @@ class ProgressBar(Protocol):
         """Remove the bar."""
 
 
-def progress_bar(show: bool | None, *, total: int, unit: str, scale: bool = False) -> ProgressBar:
+def progress_bar(
+    show: bool | None, *, total: int | None, unit: str, scale: bool = False
+) -> ProgressBar:
     """Return a progress bar.
 
     Parameters
     ----------
     show : bool or None
         True: always shown. False: never. None: shown in a terminal or notebook, after two seconds.
-    total : int
-        Number of units.
+    total : int or None
+        Number of units, if it is known.
     unit : str
         Name of the unit.
     scale : bool
@@ -44,6 +48,34 @@ def progress_bar(show: bool | None, *, total: int, unit: str, scale: bool = Fals
         disable=not (_interactive() if show is None else show),
     )
     return bar
+
+
+def tracked(
+    items: Iterable[Item],
+    show: bool | None,
+    *,
+    total: int | None,
+    unit: str,
+    size: Callable[[Item], int] = lambda item: 1,
+    scale: bool = False,
+) -> Iterator[Item]:
+    """The items, with a progress bar, see `progress_bar`.
+
+    Parameters
+    ----------
+    items : iterable
+    show, total, unit, scale
+        See `progress_bar`; `total` may be unknown.
+    size : callable
+        Number of units of an item.
+    """
+    bar = progress_bar(show, total=total, unit=unit, scale=scale)
+    try:
+        for item in items:
+            yield item
+            bar.update(size(item))
+    finally:
+        bar.close()
 
 
 def _tqdm() -> Any:

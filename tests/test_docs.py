@@ -7,14 +7,20 @@ import doctest
 import importlib
 import io
 import re
+import shlex
 from pathlib import Path
 
 import pytest
+import yaml
+from typer.testing import CliRunner
+
+from ove_sb3.cli.app import app
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 NUMBER = re.compile(r"-?\d+\.?\d*")
 BLOCK = re.compile(r"^```(\w+(?: trained)?)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+RUN_IN_SHELL = ("tutorial.md", "gate.md")  # their blocks need what the Python blocks wrote
 CORE = sorted(path.stem for path in (ROOT / "ove_sb3" / "core").glob("[!_]*.py"))
 
 
@@ -36,6 +42,8 @@ def test_python_blocks_run_and_print_what_is_shown(
     namespace: dict[str, object] = {}
     found = blocks(page)
     for (kind, code), (next_kind, shown) in zip(found, [*found[1:], ("", "")], strict=False):
+        if kind == "sh" and page.name in RUN_IN_SHELL:
+            run_commands(code)
         if kind != "python":
             continue
         output = io.StringIO()
@@ -50,10 +58,26 @@ def test_python_blocks_run_and_print_what_is_shown(
                 assert float(found) == pytest.approx(float(wanted), rel=0.15, abs=0.02)
 
 
+def run_commands(code: str) -> None:
+    """Commands of a ``sh`` block, each of which must succeed."""
+    for line in code.replace("\\\n", " ").splitlines():
+        program, *arguments = shlex.split(line.replace("$USER", "me"))
+        assert program == "ove-sb3"
+        result = CliRunner().invoke(app, arguments)
+        assert result.exit_code == 0, result.output
+
+
 def words(text: str) -> list[str]:
     """First words of the lines with an interval."""
     lines = [line for line in text.splitlines() if "[" in line and not line.startswith("advice")]
     return [re.split(r"\s{2,}|\s\[", line.strip())[0] for line in lines]
+
+
+def test_yaml_blocks_are_yaml() -> None:
+    found = [text for page in PAGES for kind, text in blocks(page) if kind == "yaml"]
+    own = [text for text in found if not text.startswith("--8<--")]  # those from other files
+    assert len(own) >= 3
+    assert all(isinstance(yaml.safe_load(text), dict) for text in own)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

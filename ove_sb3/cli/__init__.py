@@ -17,4 +17,4 @@ def main() -> None:
             f"error: ove-sb3 needs {missing}. Install it: pip install {missing}.", file=sys.stderr
         )
         sys.exit(FAILED)
-    app()
+    app(prog_name="ove-sb3")

@@ -48,6 +48,6 @@ for command in (collect, inspect, evaluate, compare, watch, compact, repair):
 )
 @guarded
 def reproduce(context: typer.Context) -> None:
-    """Repeat the paper's experiments; ``ove-sb3 reproduce --help`` lists the options."""
+    """Repeat the paper's experiments; `ove-sb3 reproduce --help` lists the options."""
     experiments = import_module("ove_sb3.experiments.__main__")
     raise typer.Exit(experiments.main(context.args, prog="ove-sb3 reproduce"))

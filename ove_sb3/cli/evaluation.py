@@ -41,7 +41,7 @@ def evaluate(
         str | None,
         typer.Argument(
             help="Saved model, or .npy with its log-probabilities. A model file is a pickle: "
-            "loading it executes code in it, without --safe-load. Not with --candidate-propensity.",
+            "without --safe-load, loading it executes code in it. Not with --candidate-propensity.",
             show_default=False,
         ),
     ] = None,
@@ -65,7 +65,7 @@ def evaluate(
     quantity: options.Quantities = None,
     delta: options.Delta = 0.05,
     simultaneous: Annotated[
-        bool, typer.Option("--simultaneous", help="The intervals of all quantities hold together.")
+        bool, typer.Option("--simultaneous", help="Let all intervals hold together.")
     ] = False,
     method: options.MethodName = "betting",
     approximate: options.Approximate = "bootstrap",
@@ -83,7 +83,7 @@ def evaluate(
     purpose: options.Purpose = None,
     plot: Annotated[
         Path | None,
-        typer.Option(help="Draw a figure to this file (.png, .svg, .pdf; needs matplotlib)."),
+        typer.Option(help="Save a figure to this file (.png, .svg, .pdf; needs matplotlib)."),
     ] = None,
     json: options.Json = False,
 ) -> None:
@@ -160,8 +160,8 @@ def compare(
         typer.Argument(
             metavar="NAME=CANDIDATE...",
             help="Saved models, a directory of them with their VecNormalize, or .npy with "
-            "log-probabilities. A model file is a pickle: loading it executes code in it, without "
-            "--safe-load.",
+            "log-probabilities. A model file is a pickle: without --safe-load, loading it executes "
+            "code in it.",
             show_default=False,
         ),
     ],
@@ -179,7 +179,9 @@ def compare(
     behavior_class: options.BehaviorClass = None,
     quantity: options.Quantities = None,
     delta: options.Delta = 0.05,
-    rank_by: Annotated[str, typer.Option(help="variance or mean.")] = "variance",
+    rank_by: Annotated[
+        str, typer.Option(help="Order of the candidates: variance or mean.")
+    ] = "variance",
     method: options.MethodName = "betting",
     approximate: options.Approximate = "bootstrap",
     estimator: options.Estimators = None,

@@ -9,6 +9,7 @@ import numpy as np
 import typer
 from rich.table import Table
 
+from ove_sb3._progress import tracked
 from ove_sb3.data.log import open_log
 from ove_sb3.data.metadata import Metadata, describe_space
 from ove_sb3.errors import InvalidInputError
@@ -30,8 +31,8 @@ def collect(
     model: Annotated[
         str,
         typer.Argument(
-            help="Saved model, or `uniform`. A model file is a pickle: loading it executes code in "
-            "it, without --safe-load.",
+            help="Saved model, or `uniform`. A model file is a pickle: without --safe-load, "
+            "loading it executes code in it.",
             show_default=False,
         ),
     ],
@@ -99,13 +100,14 @@ def inspect(
     verify: Annotated[
         bool, typer.Option("--verify", help="Read the whole log and report damage.")
     ] = False,
+    progress: options.Progress = None,
     json: options.Json = False,
 ) -> None:
     """Describe the contents of a log directory."""
     if verify:
-        _show_verification(verify_log(log), json)
+        _show_verification(verify_log(log, progress=progress), json)
         return
-    facts = describe(log)
+    facts = describe(log, progress=progress)
     if json:
         print_json(facts)
         return
@@ -120,20 +122,22 @@ def inspect(
     console().print(table)
 
 
-def compact(log: options.Log, json: options.Json = False) -> None:
-    """Turn the episodes of the index into Parquet shards."""
+def compact(
+    log: options.Log, progress: options.Progress = None, json: options.Json = False
+) -> None:
+    """Move finished episodes into Parquet files, which are smaller and faster to read."""
     from ove_sb3.data.writer import compact as compact_log
 
-    n = compact_log(log)
+    n = compact_log(log, progress=progress)
     if json:
         print_json({"path": str(log), "n_compacted": n})
     else:
         console().print(f"episodes of {n} writer{'s' * (n != 1)} compacted")
 
 
-def repair(log: options.Log, json: options.Json = False) -> None:
+def repair(log: options.Log, progress: options.Progress = None, json: options.Json = False) -> None:
     """Drop the damaged episodes of a log; its intervals are then no longer guaranteed."""
-    found = repair_log(log)
+    found = repair_log(log, progress=progress)
     if json:
         print_json(_report(found))
         return
@@ -166,11 +170,18 @@ def _report(found: Verification) -> dict[str, Any]:
     }
 
 
-def describe(path: Path) -> dict[str, Any]:
+def describe(path: Path, *, progress: bool | None = None) -> dict[str, Any]:
     """Facts about a log, in one pass."""
     log = open_log(path)
     lengths, returns, rewards, ends = [], [], [], np.zeros(2, dtype=np.int64)
-    for chunk in log.chunks():
+    for chunk in tracked(
+        log.chunks(),
+        progress,
+        total=log.n_steps,
+        unit="step",
+        size=lambda chunk: chunk.n_steps,
+        scale=True,
+    ):
         lengths.append(chunk.lengths)
         returns.append(chunk.returns())
         rewards.append([chunk.rewards.min(), chunk.rewards.max()])

@@ -20,26 +20,26 @@ Reward = Annotated[
     typer.Option(metavar="COLUMN", help="Column to evaluate in place of the reward."),
 ]
 Episode = Annotated[
-    str, typer.Option(metavar="COLUMN", help="Of a table: column that names the episode.")
+    str, typer.Option(metavar="COLUMN", help="For tables: column that names the episode.")
 ]
 Step = Annotated[
-    str, typer.Option(metavar="COLUMN", help="Of a table: column that numbers the steps, or none.")
+    str, typer.Option(metavar="COLUMN", help="For tables: column that numbers the steps, or none.")
 ]
 Propensity = Annotated[
     str,
-    typer.Option(metavar="COLUMN", help="Of a table: probability of the logged action."),
+    typer.Option(metavar="COLUMN", help="For tables: probability of the logged action."),
 ]
 CandidatePropensity = Annotated[
     str | None,
     typer.Option(
         metavar="COLUMN",
-        help="Of a table: probability of the logged action under the candidate, in place of "
+        help="For tables: probability of the logged action under the candidate, in place of "
         "CANDIDATE.",
     ),
 ]
 Density = Annotated[
     bool,
-    typer.Option("--density", help="Of a table: propensities are densities and may exceed 1."),
+    typer.Option("--density", help="For tables: propensities are densities and may exceed 1."),
 ]
 Gamma = Annotated[float, typer.Option(help="Discount factor.", show_default=False)]
 RewardRange = Annotated[
@@ -50,11 +50,13 @@ RewardRange = Annotated[
 ]
 ReturnRange = Annotated[
     tuple[float, float] | None,
-    typer.Option(metavar="LOW HIGH", help="Range of the return, if tighter."),
+    typer.Option(
+        metavar="LOW HIGH", help="Range of the return, if it is narrower than the rewards imply."
+    ),
 ]
 Horizon = Annotated[
     int | None,
-    typer.Option(help="Largest length of an episode. Default: as stated in the log."),
+    typer.Option(help="Most steps that an episode can have. Default: as stated in the log."),
 ]
 MaxRatio = Annotated[
     float | None,
@@ -70,16 +72,18 @@ Behavior = Annotated[
 ]
 BehaviorClass = Annotated[
     str | None,
-    typer.Option(help="Class that saved it. Default: as --model-class."),
+    typer.Option(help="Class of that model. Default: that of --model-class."),
 ]
-Delta = Annotated[float, typer.Option(help="Probability of a miss.")]
+Delta = Annotated[float, typer.Option(help="Probability that an interval misses the truth.")]
 Quantities = Annotated[
     list[str] | None,
     typer.Option(
         metavar="NAME", help="Further quantity of the return to evaluate; may be repeated."
     ),
 ]
-MethodName = Annotated[str, typer.Option(help="Method of the main intervals.")]
+MethodName = Annotated[
+    str, typer.Option(help="Method of the main intervals: betting, paper, bootstrap or normal.")
+]
 Approximate = Annotated[str, typer.Option(help="Method of the approximate intervals, or `none`.")]
 Estimators = Annotated[
     list[str] | None,
@@ -93,7 +97,7 @@ Require = Annotated[
     ),
 ]
 Deterministic = Annotated[
-    bool, typer.Option("--deterministic", help="Act with deterministic=True.")
+    bool, typer.Option("--deterministic", help="Let the model act with deterministic=True.")
 ]
 Normalize = Annotated[
     Path | None,
@@ -122,7 +126,7 @@ Progress = Annotated[
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")]
-Html = Annotated[Path | None, typer.Option(help="Write a report to this file.")]
+Html = Annotated[Path | None, typer.Option(help="Write an HTML report to this file.")]
 Author = Annotated[
     str | None, typer.Option(metavar="TEXT", help="Who made the report; shown with its date.")
 ]

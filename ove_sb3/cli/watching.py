@@ -22,8 +22,8 @@ def watch(
     candidate: Annotated[
         str,
         typer.Argument(
-            help="Saved model. A model file is a pickle: loading it executes code in it, without "
-            "--safe-load.",
+            help="Saved model. A model file is a pickle: without --safe-load, loading it executes "
+            "code in it.",
             show_default=False,
         ),
     ],

@@ -334,7 +334,7 @@ def check_mean_weight(stats: TrajectoryStatistics, n_unfinished: int) -> None:
             "importance weights must be 1 on average, got a mean of "
             f"{float(weights.mean()):.4g} over {len(stats)} trajectories, which is more than "
             "1 beyond doubt: log-probabilities of the behavior or of the candidate are wrong, or "
-            "episodes were left out for what happened in them. Pass log-probabilities, not "
+            "episodes were left out because of what happened in them. Pass log-probabilities, not "
             "probabilities, of the action that was executed, as it was drawn, and all episodes."
         )
 

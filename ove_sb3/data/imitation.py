@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sized
 from typing import Any
 
 import numpy as np
 
+from ove_sb3._progress import tracked
 from ove_sb3.errors import PLACE, InvalidInputError
 
 from .infos import InfoNames, read_infos
@@ -21,6 +22,7 @@ def from_imitation(
     *,
     infos: Mapping[str, str] | None = None,
     metadata: Metadata | Mapping[str, Any] | None = None,
+    progress: bool | None = None,
 ) -> Trajectories:
     """Trajectories from those of the library imitation, with rewards and log-probabilities.
 
@@ -36,6 +38,8 @@ def from_imitation(
         ``{"log_prob": "log_prob"}``. A slash leads into a dict within the info.
     metadata : Metadata or dict, optional
         Such as ``{"horizon": 500, "reward_range": (0, 1)}``.
+    progress : bool, optional
+        Show a progress bar. By default in a terminal or notebook, after two seconds.
 
     Returns
     -------
@@ -45,7 +49,8 @@ def from_imitation(
     """
     names = InfoNames.of(infos)
     parts = []
-    for k, each in enumerate(trajectories):
+    total = len(trajectories) if isinstance(trajectories, Sized) else None
+    for k, each in enumerate(tracked(trajectories, progress, total=total, unit="episode")):
         missing = [name for name in _FIELDS if not hasattr(each, name)]
         if missing:
             raise InvalidInputError(

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ove_sb3._progress import tracked
 from ove_sb3.errors import PLACE, InvalidInputError
 
 from .arrays import EPISODE_COUNTS
@@ -29,7 +30,9 @@ Minari drops the former when it combines datasets, but not the latter.
 _SLASH = "%2F"  # a slash in a name would make a group of HDF5
 
 
-def to_minari(data: Trajectories, dataset_id: str, **details: Any) -> MinariDataset:
+def to_minari(
+    data: Trajectories, dataset_id: str, *, progress: bool | None = None, **details: Any
+) -> MinariDataset:
     """Store `data` as a local Minari dataset.
 
     Parameters
@@ -38,6 +41,8 @@ def to_minari(data: Trajectories, dataset_id: str, **details: Any) -> MinariData
         With final observations, which Minari requires, and the spaces in its metadata.
     dataset_id : str
         Such as ``"cartpole/uniform-v0"``.
+    progress : bool, optional
+        Show a progress bar. By default in a terminal or notebook, after two seconds.
     **details
         Passed to ``minari.create_dataset_from_buffers``: author, description, ...
 
@@ -66,7 +71,7 @@ def to_minari(data: Trajectories, dataset_id: str, **details: Any) -> MinariData
             "metadata={'observation_space': describe_space(...), ...} to from_arrays."
         )
     buffers = []
-    for episode in data:
+    for episode in tracked(data, progress, total=len(data), unit="episode"):
         infos: dict[str, Any] = {LOG_PROB: _padded(episode.log_probs)}
         if episode.action_masks is not None:
             infos[MASK] = _padded(episode.action_masks)
@@ -108,6 +113,7 @@ def from_minari(
     *,
     infos: Mapping[str, str] | None = None,
     reset_info: bool | None = None,
+    progress: bool | None = None,
 ) -> Trajectories:
     """Trajectories from a Minari dataset with the behavior's log-probabilities.
 
@@ -124,6 +130,8 @@ def from_minari(
         Minari stores one info more than there are steps. True: the first one is that of the reset,
         as Minari's DataCollector stores it, and the info of a step is the one returned with it.
         False: the last one is padding. Required for a dataset of other origin with such infos.
+    progress : bool, optional
+        Show a progress bar. By default in a terminal or notebook, after two seconds.
     """
     minari = _import_minari()
     if isinstance(dataset, str):
@@ -143,7 +151,10 @@ def from_minari(
             "minari.split_dataset."
         )
     parts = []
-    for k, episode in enumerate(dataset.iterate_episodes()):
+    episodes = tracked(
+        dataset.iterate_episodes(), progress, total=len(dataset.episode_indices), unit="episode"
+    )
+    for k, episode in enumerate(episodes):
         found = episode.infos or {}
         if stored is None and METADATA in found:
             raise InvalidInputError(

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import atexit
+import math
 import os
+import threading
 import time
-import weakref
 from contextlib import suppress
 from dataclasses import replace
 from os import PathLike
@@ -14,11 +14,12 @@ from typing import Any
 
 from typing_extensions import Self
 
-from ove_sb3._validation import check_integer, check_path
+from ove_sb3._validation import check_integer, check_path, check_progress
 from ove_sb3.errors import InvalidInputError, OveError
 from ove_sb3.store.index import Durability, check_durability
 from ove_sb3.store.writer import BatchWriter, agree_on_plan, compact_directory
 
+from . import open_writers
 from .log_ids import new_log_id
 from .metadata import Metadata, merge
 from .trajectories import Trajectories
@@ -32,7 +33,7 @@ class EpisodeWriter:
     """Appends episodes to a directory, a few at a time.
 
     Use it as a context manager, or call `close`. Pending episodes are also written when the process
-    ends, unless it is killed.
+    ends, unless it is killed, and some seconds after the last flush.
 
     Parameters
     ----------
@@ -92,9 +93,10 @@ class EpisodeWriter:
 
     def _begin(self) -> None:
         self._pid = os.getpid()
+        self.lock = threading.RLock()  # a thread may flush, see `open_writers`
         self._writer = BatchWriter(self.path, self.metadata.to_dict(), self.durability)
         self._last_flush = time.monotonic()
-        _register(self)
+        open_writers.register(self)
 
     def add(self, episodes: Trajectories) -> None:
         """Add whole episodes; the next flush writes them."""
@@ -104,14 +106,17 @@ class EpisodeWriter:
                 f"`episodes` must be Trajectories, got {type(episodes).__name__}. Make them by "
                 "Trajectories.from_arrays."
             )
-        self._pending.append(episodes)
-        self._n_pending += len(episodes)
-        if self._n_pending >= self.flush_every:
-            self.flush()
+        with self.lock:
+            self._pending.append(episodes)
+            self._n_pending += len(episodes)
+            if self._n_pending >= self.flush_every:
+                self.flush()
 
     def update(self, metadata: Metadata) -> None:
         """Set the metadata; the next flush writes them, even without new episodes."""
-        self._latest = metadata
+        self._check_process()
+        with self.lock:
+            self._latest = metadata
 
     def tick(self) -> None:
         """Flush if the last flush was some seconds ago; cheap enough to call at every step."""
@@ -121,6 +126,15 @@ class EpisodeWriter:
     def flush(self) -> None:
         """Write all pending episodes; they survive if the process is killed afterwards."""
         self._check_process()
+        with self.lock:
+            self._flush()
+
+    def seconds_left(self) -> float:
+        """Time until pending episodes are due; infinite if there are none."""
+        due = self._last_flush + FLUSH_SECONDS
+        return due - time.monotonic() if self._n_pending else math.inf
+
+    def _flush(self) -> None:
         self._last_flush = time.monotonic()
         data = Trajectories.concat(self._pending) if self._pending else None
         metadata = self._merge(data)
@@ -148,15 +162,23 @@ class EpisodeWriter:
 
     def close(self, *, compact: bool = True) -> None:
         """Flush, and turn the episodes into a Parquet shard."""
-        self.flush()
-        self._writer.close(compact=compact)
-        _OPEN.discard(self)
+        self._check_process()
+        with self.lock:
+            self._flush()
+            self._writer.close(compact=compact)
+        open_writers.discard(self)
 
     def _check_process(self) -> None:
         """After a fork, begin as a new writer: pending episodes belong to the parent."""
         if os.getpid() != self._pid:
             self._pending, self._n_pending = [], 0
             self._begin()
+
+    def __getstate__(self) -> dict[str, Any]:
+        """A copy is a writer of its own, as after a fork."""
+        state = {**self.__dict__, "_pid": None}
+        del state["lock"]
+        return state
 
     def __del__(self) -> None:
         if getattr(self, "_n_pending", 0) and self._pid == os.getpid():
@@ -175,31 +197,15 @@ class EpisodeWriter:
         self.close()
 
 
-_OPEN: weakref.WeakSet[EpisodeWriter] = weakref.WeakSet()
-
-
-def _register(writer: EpisodeWriter) -> None:
-    _OPEN.add(writer)
-
-
-def _flush_all() -> None:
-    """Write all pending episodes when the interpreter ends."""
-    for writer in list(_OPEN):
-        if writer._pid == os.getpid():
-            writer.flush()
-
-
-atexit.register(_flush_all)
-
-
 def begin_collection(path: str | PathLike[str], plan: dict[str, Any]) -> dict[str, Any]:
     """Plan of the collection in a directory: the one it began with, or `plan` if it is new."""
     return agree_on_plan(check_path(path), plan)
 
 
-def compact(path: str | PathLike[str]) -> int:
+def compact(path: str | PathLike[str], *, progress: bool | None = None) -> int:
     """Turn all episodes of a log into Parquet shards; return how many writers had written any.
 
     Writers may go on writing meanwhile. Files left behind by killed processes are removed.
+    A progress bar is shown in a terminal or notebook, after two seconds; `progress` decides.
     """
-    return compact_directory(check_path(path))
+    return compact_directory(check_path(path), progress=check_progress(progress))

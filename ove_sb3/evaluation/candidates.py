@@ -110,7 +110,9 @@ class PolicyCandidate:
         if self.behavior is None:
             from ove_sb3.policies.log_prob import log_prob
 
-            log_probs = log_prob(self.policy, chunk, deterministic=self.deterministic)
+            log_probs = log_prob(
+                self.policy, chunk, deterministic=self.deterministic, progress=False
+            )
             return StepScores(log_probs - chunk.log_probs)
         from ove_sb3.policies.known_behavior import score_known_behavior
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import closing
 from dataclasses import replace
 from typing import Any
 
+from ove_sb3._progress import progress_bar
 from ove_sb3.core.diagnostics import Diagnostics, diagnose, missing_support
 from ove_sb3.core.inference import (
     a_priori_interval,
@@ -69,15 +71,18 @@ def evaluate_candidates(
         Component(stats, policy.max_weight)
         for policy, stats in zip(policies, reduced[len(candidates) :], strict=True)
     )
-    for candidate, stats in zip(candidates, reduced[: len(candidates)], strict=True):
-        warn_without_support(stats)
-        own_plan = plan.for_candidate(provenance_of(candidate), log.metadata)
-        own_plan = own_plan.bounded(weight_bound(candidate))
-        if isinstance(candidate, PolicyCandidate):
-            own_plan = own_plan.knowing(candidate.ratio_bound)
-        behavior = Behavior(stats, own_plan, components)
-        evaluation = _evaluate_statistics(behavior, log.metadata, candidate.label)
-        evaluations.append(replace(evaluation, origin=origin_of(log, candidate)))
+    total = 2 * len(plan.base_quantities) * len(candidates)
+    with closing(progress_bar(progress, total=total, unit="interval")) as bar:
+        for candidate, stats in zip(candidates, reduced[: len(candidates)], strict=True):
+            warn_without_support(stats)
+            own_plan = plan.for_candidate(provenance_of(candidate), log.metadata)
+            own_plan = own_plan.bounded(weight_bound(candidate))
+            if isinstance(candidate, PolicyCandidate):
+                own_plan = own_plan.knowing(candidate.ratio_bound)
+            behavior = Behavior(stats, own_plan, components)
+            label = candidate.label
+            evaluation = _evaluate_statistics(behavior, log.metadata, label, bar.update)
+            evaluations.append(replace(evaluation, origin=origin_of(log, candidate)))
     return evaluations
 
 
@@ -121,14 +126,23 @@ def evaluate_a_priori(log: LogLike, candidate: Candidate, plan: Plan, reason: st
     )
 
 
-def _evaluate_statistics(behavior: Behavior, metadata: Metadata, label: str) -> Evaluation:
+def _evaluate_statistics(
+    behavior: Behavior,
+    metadata: Metadata,
+    label: str,
+    advance: Callable[[int], object] = lambda n_intervals: None,
+) -> Evaluation:
     stats, plan = behavior.logged, behavior.plan
     missing = missing_support(stats)
     bases = plan.base_quantities
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", SupportWarning)  # the result has its own warnings
-        main = {base.name: _interval(stats, base, plan.method, plan) for base in bases}
-        beside = {base.name: _approximate(stats, base, plan) for base in bases}
+        main, beside = {}, {}
+        for base in bases:
+            main[base.name] = _interval(stats, base, plan.method, plan)
+            advance(1)
+            beside[base.name] = _approximate(stats, base, plan)
+            advance(1)
         results = {
             quantity.name: QuantityResult(
                 quantity=quantity,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ove_sb3._progress import tracked
 from ove_sb3._validation import (
     FloatArray,
     IntArray,
@@ -17,6 +18,7 @@ from ove_sb3._validation import (
     as_lengths,
     check_flag,
     check_integer,
+    check_progress,
     episode_and_step,
 )
 from ove_sb3.data.metadata import describe_space
@@ -49,6 +51,7 @@ def log_prob(
     deterministic: bool = False,
     vec_normalize: VecNormalize | None = None,
     batch_size: int = BATCH_SIZE,
+    progress: bool | None = None,
 ) -> FloatArray:
     """Log-probability of every logged action under `model`.
 
@@ -70,6 +73,8 @@ def log_prob(
         Normalizes the observations; by default the model's own.
     batch_size : int
         Number of steps in one forward pass.
+    progress : bool, optional
+        Show a progress bar. By default in a terminal or notebook, after two seconds.
 
     Returns
     -------
@@ -86,6 +91,7 @@ def log_prob(
     policy = as_policy(model, vec_normalize=vec_normalize)
     batch_size = check_integer(batch_size, "batch_size", 1)
     deterministic = check_flag(deterministic, "deterministic")
+    progress = check_progress(progress)
     if isinstance(data, Trajectories):
         if not (actions is None and lengths is None and action_masks is None):
             raise InvalidInputError(
@@ -109,7 +115,16 @@ def log_prob(
         masks = None if action_masks is None else as_flags(action_masks, "action_masks")
         n_steps = len(acted) if acted.ndim else 0
         episodes = None if lengths is None else as_lengths(lengths, n_steps, fewest=0)
-    return _scan(policy, observations, acted, masks, episodes, deterministic, batch_size)
+    return _scan(
+        policy,
+        observations,
+        acted,
+        masks,
+        episodes,
+        deterministic,
+        batch_size,
+        progress=progress,
+    )
 
 
 def scan_log(
@@ -157,6 +172,7 @@ def _scan(
     *,
     visit: Visit | None = None,
     whole_episodes: bool = False,
+    progress: bool | None = False,
 ) -> FloatArray:
     batch = as_batch(observations, policy.observation_space)
     n = batch.n
@@ -165,7 +181,10 @@ def _scan(
     mass: FloatArray | None = None
     counts: IntArray | None = None
     whole = episodes if policy.recurrent or whole_episodes else None
-    for steps, parts in _batches(n, whole, batch_size):
+    batches = _batches(n, whole, batch_size)
+    for steps, parts in tracked(
+        batches, progress, total=n, unit="step", size=lambda one: _n_steps(one[0], n), scale=True
+    ):
         rows = take_rows(batch.observations, steps)
         part_masks = None if masks is None else masks[steps]
         try:
@@ -186,6 +205,11 @@ def _scan(
     if mass is not None and unseen.size:
         _warn_if_uncovered(policy, mass, unseen, acted)
     return log_probs
+
+
+def _n_steps(steps: Any, n: int) -> int:
+    """Number of steps that an index of some of `n` steps selects."""
+    return len(range(n)[steps]) if isinstance(steps, slice) else len(steps)
 
 
 def _at_step(error: InvalidInputError, index: int, lengths: IntArray | None) -> InvalidInputError:

@@ -115,9 +115,10 @@ def _draw_distribution(axes: Any, result: EvaluationView, stats: TrajectoryStati
         axes.fill_between(
             x, lower, upper, step="post", color=BLUE, alpha=0.16, lw=0, label=chart.band_label
         )
+    # The dashed line last: where the two coincide, both are seen.
     for (values, levels), style in (
-        (chart.behavior, {"color": ORANGE, "ls": "--", "lw": 1.5, "label": "behavior, as logged"}),
         (chart.candidate, {"color": BLUE, "lw": 2.0, "label": "candidate, reweighted"}),
+        (chart.behavior, {"color": ORANGE, "ls": "--", "lw": 1.5, "label": chart.behavior_label}),
     ):
         if values.size:
             axes.step(*_over(chart.extent, values, levels), where="post", **style)

@@ -93,8 +93,7 @@ def _distribution_legend(chart: DistributionChart) -> list[Entry]:
     entries: list[Entry] = []
     if chart.candidate[0].size:
         entries.append(("candidate", "candidate"))
-    same = " (the two lines coincide)" if chart.coincide else ""
-    entries.append(("behavior", f"behavior, as logged{same}"))
+    entries.append(("behavior", chart.behavior_label))
     if chart.band is not None:
         entries.append(("band", f"{chart.band_label}, for all returns together"))
     if chart.marks:

@@ -120,6 +120,11 @@ class DistributionChart:
         return f"{subject} at most {number(x)}: {', '.join(texts)}"
 
     @property
+    def behavior_label(self) -> str:
+        """Name of the line of the behavior, which may hide that of the candidate."""
+        return f"behavior, as logged{' (the two lines coincide)' * self.coincide}"
+
+    @property
     def coincide(self) -> bool:
         """Whether the two lines cannot be told apart in a picture."""
         if not self.candidate[0].size:

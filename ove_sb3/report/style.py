@@ -23,15 +23,15 @@ th:first-child, td:first-child { text-align: left; } thead th { color: var(--fai
   font-weight: 500; font-size: .9rem; } td.name, td.strong { font-weight: 600; }
   tr.faint td { color: var(--faint); }
 .scroll { overflow-x: auto; } td:not(.name) { white-space: nowrap; }
-dl { margin: .5rem 0; } dl div { display: grid; grid-template-columns: 11rem 12rem 1fr;
+dl { margin: .5rem 0; } dl div { display: grid; grid-template-columns: 11rem 12rem minmax(0, 1fr);
   gap: .1rem 1rem; padding: .35rem 0; border-bottom: 1px solid var(--line); }
 dt { font-weight: 600; } dd { margin: 0; } dd:last-child { grid-column-end: -1; }
 dd:not(.value) { color: var(--faint); } dt + dd:last-child { grid-column-start: 2; }
 dl.about { background: var(--panel); border-radius: 4px; padding: .4rem 1rem; font-size: .9rem; }
-dl.about div, dl.long div { grid-template-columns: 11rem 1fr; border: 0; }
+dl.about div, dl.long div { grid-template-columns: 11rem minmax(0, 1fr); border: 0; }
 dl.about dd { grid-column-start: 2; } dl.about dt { grid-row: span 2; }
 dl.about dd.value { color: var(--ink); }
-dl.long div { grid-template-columns: 16rem 1fr; border-bottom: 1px solid var(--line); }
+dl.long div { grid-template-columns: 16rem minmax(0, 1fr); border-bottom: 1px solid var(--line); }
 dl.long dt { font-weight: 500; }
 .legend { display: flex; flex-wrap: wrap; gap: .1rem 1rem; font-size: .85rem; margin: .2rem 0; }
 .legend span { display: inline-flex; align-items: center; gap: .35rem; }

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ove_sb3._files import sync
+from ove_sb3._progress import tracked
 from ove_sb3.errors import LogChangedError, StorageError
 
 from . import payloads
@@ -59,13 +60,13 @@ class _Intact:
     pieces: dict[int, list[Piece]]
 
 
-def verify(directory: Path) -> Verification:
+def verify(directory: Path, *, progress: bool | None = False) -> Verification:
     """Read the whole log and report each damaged row or shard."""
     with reading(directory) as view:
-        return _scan(view, directory)[0]
+        return _scan(view, directory, progress)[0]
 
 
-def repair(directory: Path) -> Verification:
+def repair(directory: Path, *, progress: bool | None = False) -> Verification:
     """Drop the damaged rows and shards that `verify` reports, and nothing else; return its result.
 
     A new index takes the place of the old one, which is kept as ``damaged-log.sqlite``; shards that
@@ -75,7 +76,7 @@ def repair(directory: Path) -> Verification:
     path = directory / INDEX
     with locked(path) as connection:
         view = Reading(connection, path)
-        found, intact = _scan(view, directory)
+        found, intact = _scan(view, directory, progress)
         if not found.problems:
             return found
         temporary = directory / f".{INDEX}.{uuid.uuid4().hex[:8]}"
@@ -93,7 +94,7 @@ def repair(directory: Path) -> Verification:
     return found
 
 
-def _scan(view: Reading, directory: Path) -> tuple[Verification, _Intact]:
+def _scan(view: Reading, directory: Path, progress: bool | None) -> tuple[Verification, _Intact]:
     found = Verification()
     if not _state_fits(view):
         found.problems.append(f"{view.path}: the rows are not those that were written")
@@ -103,7 +104,8 @@ def _scan(view: Reading, directory: Path) -> tuple[Verification, _Intact]:
     pieces: dict[int, list[Piece]] = {writer.id: [] for writer in writers}
     rows: list[Piece] = [*_salvage(view, ShardRow, found), *_salvage(view, BatchRow, found)]
     sizes = Location(directory).sizes()
-    for row in rows:
+    total = sum(row.episodes for row in rows)
+    for row in tracked(rows, progress, total=total, unit="episode", size=_n_episodes, scale=True):
         problem = _problem(view, directory, row, schemas, sizes)
         if problem is None and row.writer in pieces:
             pieces[row.writer].append(row)
@@ -120,6 +122,10 @@ def _scan(view: Reading, directory: Path) -> tuple[Verification, _Intact]:
     found.lost_episodes += max(written - found.n_episodes, 0)
     info = json.loads(infos[0].value) if infos else {}
     return found, _Intact(info, schemas, writers, pieces)
+
+
+def _n_episodes(row: Piece) -> int:
+    return row.episodes
 
 
 def _state_fits(view: Reading) -> bool:

@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
 import pyarrow as pa
 
+from ove_sb3._progress import progress_bar
 from ove_sb3.errors import EmptyLogError, InvalidInputError, StorageError
 
 from . import messages, payloads
@@ -185,7 +186,7 @@ def has_episodes(directory: Path) -> bool:
         return False
 
 
-def compact_directory(directory: Path) -> int:
+def compact_directory(directory: Path, *, progress: bool | None = False) -> int:
     """Turn all rows of the index into shards; return the number of writers that had any.
 
     Writers may go on writing. Files left behind by killed processes are removed.
@@ -194,15 +195,22 @@ def compact_directory(directory: Path) -> int:
     with reading(directory) as index:
         rows = Rows.read(index)
     writers = [w for w in rows.writers if any(row.writer == w.id for row in rows.batches)]
-    for writer in writers:
-        _compact(directory, writer.id, writer.name)
+    total = sum(row.steps for row in rows.batches)
+    with closing(progress_bar(progress, total=total, unit="step", scale=True)) as bar:
+        for writer in writers:
+            _compact(directory, writer.id, writer.name, bar.update)
     with writing(directory) as index:
         remove_leftovers(directory, {row.name for row in index.rows(ShardRow)})
     return len(writers)
 
 
-def _compact(directory: Path, writer_id: int, name: str) -> None:
-    """Replace the rows of a writer by shards."""
+def _compact(
+    directory: Path,
+    writer_id: int,
+    name: str,
+    advance: Callable[[int], object] = lambda n_steps: None,
+) -> None:
+    """Replace the rows of a writer by shards; `advance` is told the number of steps written."""
     with reading(directory) as index:
         writer = index.row(WriterRow, writer_id)
         rows = index.rows(BatchRow, "writer = ?", (writer_id,))
@@ -215,7 +223,7 @@ def _compact(directory: Path, writer_id: int, name: str) -> None:
         for run in runs:
             steps, schema = sum(row.steps for row in run), schemas[run[0].schema]
             source = Source(Location(directory), writer, 0, steps, 0, schema, batches=tuple(run))
-            files.append(write_shard(directory, source.tables(), schema))
+            files.append(write_shard(directory, _counted(source.tables(), advance), schema))
         with writing(directory) as index:
             there = {row.id: row for row in index.rows(BatchRow, "writer = ?", (writer_id,))}
             if any(there.get(row.id) != row for row in rows):
@@ -224,6 +232,12 @@ def _compact(directory: Path, writer_id: int, name: str) -> None:
                 for row in run:
                     index.delete(row)
                 _add_shard(index, file, writer_id, run[0].first_step, run[0].schema)
+
+
+def _counted(tables: Iterable[pa.Table], advance: Callable[[int], object]) -> Iterator[pa.Table]:
+    for table in tables:
+        yield table
+        advance(table.num_rows)
 
 
 def _runs(rows: Sequence[BatchRow]) -> list[list[BatchRow]]:

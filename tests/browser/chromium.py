@@ -21,22 +21,30 @@ FLAGS = (
 )
 
 
-def chromium(page: Path, work: Path, *options: str) -> str:
+def chromium(page: Path, work: Path, *options: str, query: str = "") -> str:
     """Open `page` with an empty profile; return what Chromium prints."""
     program = shutil.which("chromium")
     assert program, "Install Debian's chromium: apt-get install chromium."
     profile = work / "profile"
     shutil.rmtree(profile, ignore_errors=True)
     profile.mkdir(parents=True)
-    command = [program, *FLAGS, f"--user-data-dir={profile}", *options, page.as_uri()]
+    address = f"{page.absolute().as_uri()}{'?' if query else ''}{query}"
+    command = [program, *FLAGS, f"--user-data-dir={profile}", *options, address]
     found = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
     return found.stdout
 
 
-def screenshot(page: Path, picture: Path, work: Path, size: tuple[int, int], *more: str) -> None:
+def screenshot(
+    page: Path,
+    picture: Path,
+    work: Path,
+    size: tuple[int, int],
+    *more: str,
+    query: str = "",
+) -> None:
     """A picture of the top of the page in a window of this size."""
     window = f"--window-size={size[0]},{size[1]}"
-    chromium(page, work, window, f"--screenshot={picture}", *more)
+    chromium(page, work, window, f"--screenshot={picture.absolute()}", *more, query=query)
 
 
 def requests(page: Path, work: Path) -> list[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import struct
 import zlib
@@ -67,30 +66,57 @@ def test_the_check_for_requests_would_notice_one(tmp_path: Path) -> None:
     assert "http://127.0.0.1:9/picture.png" in requests(page, tmp_path)
 
 
-def test_nothing_is_wider_than_a_phone(
-    pages: tuple[Path, ove.Evaluation, ove.Comparison], tmp_path: Path
+# Counts pairs of texts in charts that cover each other, and elements that are wider than the page.
+MEASURE = """
+onload = () => {
+  const d = document.getElementById('f').contentDocument, root = d.documentElement;
+  const seen = e => { const r = e.getBoundingClientRect(); return r.width > 0 && r.height > 0; };
+  let covering = 0, texts = 0;
+  for (const svg of [...d.querySelectorAll('figure svg')].filter(seen)) {
+    const boxes = [...svg.querySelectorAll('text')].map(t => t.getBoundingClientRect());
+    texts += boxes.length;
+    boxes.forEach((a, i) => boxes.slice(i + 1).forEach(b => {
+      const x = Math.min(a.right, b.right) - Math.max(a.left, b.left);
+      const y = Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top);
+      if (x > 1 && y > 3) covering += 1;
+    }));
+  }
+  const small = [...d.querySelectorAll('figure svg text')].filter(seen).map(
+    t => parseFloat(getComputedStyle(t).fontSize) * t.getScreenCTM().a);
+  const wide = [...d.querySelectorAll('body *')].filter(seen).filter(
+    e => e.getBoundingClientRect().right > root.clientWidth + 1 && !e.closest('.scroll, svg'));
+  document.title = [root.scrollWidth, texts, covering, wide.length, Math.min(...small)].join(' ');
+}
+"""
+
+
+@pytest.mark.parametrize("width", [360, 768, 1280])
+@pytest.mark.parametrize("name", ["report.html", "comparison.html"])
+def test_text_fits_and_nothing_overlaps(
+    pages: tuple[Path, ove.Evaluation, ove.Comparison], tmp_path: Path, name: str, width: int
 ) -> None:
-    # A window as wide as a page that does not overflow shows its whole width: the script that
-    # measures it is added here, as the report itself has none and forbids them.
-    for name in ("report.html", "comparison.html"):
-        page = (pages[0] / name).read_text()
-        page = re.sub(r"<meta http-equiv[^>]*>", "", page)
-        frame = tmp_path / "frame.html"
-        inner = page.replace('"', "&quot;")
-        frame.write_text(
-            f'<!doctype html><iframe srcdoc="{inner}" width="360" height="800" id="f"></iframe>'
-            "<script>onload = () => { const d = document.getElementById('f').contentDocument; "
-            "document.title = 'width ' + d.documentElement.scrollWidth; }</script>"
-        )
-        dom = chromium(frame, tmp_path, "--dump-dom")
-        found = re.search(r"<title>width (\d+)</title>", dom)
-        assert found is not None
-        assert int(found[1]) <= 360
+    # The script that measures is added here, as the report itself has none and forbids them.
+    page = re.sub(r"<meta http-equiv[^>]*>", "", (pages[0] / name).read_text())
+    frame = tmp_path / "frame.html"
+    inner = page.replace("&", "&amp;").replace('"', "&quot;")
+    frame.write_text(
+        f'<!doctype html><iframe srcdoc="{inner}" width="{width}" height="800" id="f"></iframe>'
+        f"<script>{MEASURE}</script>"
+    )
+    dom = chromium(frame, tmp_path, f"--window-size={width + 100},900", "--dump-dom")
+    found = re.search(r"<title>(\d+) (\d+) (\d+) (\d+) ([\d.]+)</title>", dom)
+    assert found is not None
+    across, texts, covering, wide = map(int, found.groups()[:4])
+    assert across <= width
+    assert texts > 20
+    assert covering == 0
+    assert wide == 0
+    assert float(found[5]) >= 9.0, "pixels"
 
 
 def test_pictures(pages: tuple[Path, ove.Evaluation, ove.Comparison], tmp_path: Path) -> None:
     report = pages[0] / "report.html"
-    folder = Path(os.environ.get("OVE_PICTURES", tmp_path)).resolve()
+    folder = tmp_path
     screenshot(report, folder / "report.png", tmp_path, (1000, 1500))
     screenshot(report, tmp_path / "phone.png", tmp_path, (390, 2600))
     dark = "--blink-settings=preferredColorScheme=0"

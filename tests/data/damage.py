@@ -88,14 +88,15 @@ class Patient:
                 file.write_bytes(content)
 
     def flips(self, n: int, rng: np.random.Generator) -> Iterator[tuple[Path, int, int]]:
-        """Files, positions and bits: as many in every file, and more where structure is."""
+        """Files, positions and bits: as many in structure, in bytes that are used, and anywhere."""
         for file, content in self.files.items():
             if not content:
                 continue
+            used = np.flatnonzero(np.frombuffer(content, np.uint8))  # most of a page is empty
             for k in range(n):
-                structure = k % 3 == 0
-                at = structural_byte(file, content, rng) if structure else None
-                at = int(rng.integers(len(content))) if at is None else at
+                at = structural_byte(file, content, rng) if k % 3 == 0 else None
+                if at is None:
+                    at = int(rng.choice(used) if k % 3 == 1 else rng.integers(len(content)))
                 yield file, at, int(rng.integers(8))
 
     def flip(self, file: Path, at: int, bit: int) -> None:

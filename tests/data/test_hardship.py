@@ -15,6 +15,7 @@ import numpy.testing  # noqa: F401 - a child without rights cannot import it
 import pytest
 
 import ove_sb3 as ove
+from ove_sb3.data import open_writers
 from ove_sb3.data import writer as module
 from ove_sb3.data.writer import EpisodeWriter, compact
 
@@ -152,7 +153,7 @@ def test_what_is_pending_is_written_in_time(
     writer.tick()
     assert len(ove.open_log(tmp_path)) == 2
     writer.add(data[2:4])
-    module._flush_all()  # as when the interpreter ends
+    open_writers.flush_all()  # as when the interpreter ends
     assert len(ove.open_log(tmp_path)) == 4
     writer.add(data[4:])
     del writer

@@ -146,6 +146,11 @@ def test_a_legend_says_where_lines_coincide(result: ove.Evaluation) -> None:
     data, _ = log(100)
     same = ove.evaluate(data, data.log_probs, gamma=0.95, approximate=None)
     assert "behavior, as logged (the two lines coincide)" in text_of(evaluation_page(same))
+    (axes, *_) = same.plot().axes
+    legend = axes.get_legend()
+    assert legend is not None
+    named = [text.get_text() for text in legend.get_texts()]
+    assert "behavior, as logged (the two lines coincide)" in named
     page = evaluation_page(same)
     assert page.index('class="function candidate" d="M1') < page.index(
         'class="function behavior" d="M1'

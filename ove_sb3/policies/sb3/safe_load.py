@@ -141,7 +141,7 @@ def _read(file: Path) -> tuple[dict[str, Any], dict[str, torch.Tensor]]:
     if not isinstance(data, dict) or not isinstance(weights, dict):
         raise _Refused("the entries data and policy.pth are not what model.save writes.")
     if not all(isinstance(value, torch.Tensor) for value in weights.values()):
-        raise _Refused("policy.pth holds something else than weights.")
+        raise _Refused("policy.pth holds something other than weights.")
     return data, weights
 
 
