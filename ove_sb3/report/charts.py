@@ -63,18 +63,31 @@ def _marks(frame: Frame, marks: Sequence[Mark]) -> list[str]:
             shown.append(f'<circle class="mark" cx="{middle:.1f}" cy="{y:.1f}" r="4"/>')
         interval = bounds_text(mark.lower, mark.upper)
         parts.append(titled(f"{mark.label}: estimate {number(mark.estimate)}, {interval}", *shown))
-        # Below a rising curve to the right, above it to the left, and within the picture.
-        length = CHARACTER * len(mark.label)
-        fits_right, fits_left = x1 + 8 + length <= frame.width, x0 - 8 - length >= 0.0
-        right = fits_right if mark.level < 0.5 else not fits_left
-        begin = x1 + 8 if right else max(x0 - 8 - length, 0.0)
-        at = y + 15 if mark.level < 0.5 else y - 7
-        if any(begin < end and begin + length > x and abs(at - h) < 13 for x, end, h in taken):
+        begin, at, anchor = _name_place(frame, mark, x0, x1, y)
+        end = begin + CHARACTER * len(mark.label)
+        if any(begin < other_end and end > x and abs(at - h) < 13 for x, other_end, h in taken):
             continue
-        taken.append((begin, begin + length, at))
-        place, anchor = (begin, "start") if right else (max(x0 - 8, length), "end")
-        parts.append(text(place, at, mark.label, anchor, "note"))
+        taken.append((begin, end, at))
+        parts.append(text(end if anchor == "end" else begin, at, mark.label, anchor, "note"))
     return parts
+
+
+def _name_place(
+    frame: Frame, mark: Mark, x0: float, x1: float, y: float
+) -> tuple[float, float, str]:
+    """Where the name of a mark from x0 to x1 begins, its height, and the end that is exact.
+
+    Below a rising curve to the right, or above it to the left; in the middle if there is no room.
+    """
+    length = CHARACTER * len(mark.label)
+    left, right = x0 - 8 - length, x1 + 8
+    fits_left, fits_right = left >= frame.left, right + length <= frame.right
+    at = y + 15 if mark.level < 0.5 else y - 7
+    if fits_right and (mark.level < 0.5 or not fits_left):
+        return right, at, "start"
+    if fits_left:
+        return left, at, "end"
+    return (x0 + x1 - length) / 2, y - 7, "start"
 
 
 def locations_svg(

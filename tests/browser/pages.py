@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 
 import gymnasium as gym
@@ -70,7 +71,10 @@ def collect(policy: Leaning, n_episodes: int, horizon: int, seed: int) -> ove.Tr
 
 
 def write_pages(folder: Path) -> tuple[ove.Evaluation, ove.Comparison]:
-    """``report.html`` and ``comparison.html``, and the results they show."""
+    """``report.html`` and ``comparison.html``, and the results they show.
+
+    ``nothing.html`` is the report of a log that says nothing about the candidate.
+    """
     data = collect(Leaning(3.0), 3000, horizon=40, seed=0)
     candidate = Leaning(3.6).log_probs(data)
     result = ove.evaluate(data, candidate, gamma=1.0)
@@ -81,6 +85,10 @@ def write_pages(folder: Path) -> tuple[ove.Evaluation, ove.Comparison]:
         author="Ada Example",
         purpose="Canary release 42",
     )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ove.SupportWarning)
+        nothing = ove.evaluate(data[:50], np.full(data[:50].n_steps, -np.inf), gamma=1.0)
+    nothing.save_html(folder / "nothing.html")
     names = {f"sharpness {s:g}": Leaning(s).log_probs(data) for s in (2.5, 3.6, 6.0)}
     comparison = ove.compare(data, names, gamma=1.0)
     comparison.save_html(folder / "comparison.html", "variance <= 80")

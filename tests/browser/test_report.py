@@ -91,7 +91,7 @@ onload = () => {
 
 
 @pytest.mark.parametrize("width", [360, 768, 1280])
-@pytest.mark.parametrize("name", ["report.html", "comparison.html"])
+@pytest.mark.parametrize("name", ["report.html", "comparison.html", "nothing.html"])
 def test_text_fits_and_nothing_overlaps(
     pages: tuple[Path, ove.Evaluation, ove.Comparison], tmp_path: Path, name: str, width: int
 ) -> None:
