@@ -62,7 +62,7 @@ def main(logs: int = LOGS, seeds: int = SEEDS) -> None:
 
 
 def _price(level: float = 0.025) -> None:
-    """Least excess of a bound that many orders agree on, if each of them varies by a given share."""
+    """Least excess of a bound that many orders agree on, by how much each of them varies."""
     fractions = np.linspace(0.05, 0.99, 95)
     z = ndtri(level)
     rows = []
