@@ -6,6 +6,7 @@ import argparse
 import time
 
 import numpy as np
+from scipy.special import ndtri
 
 import ove_sb3 as ove
 from tests.problems.bandits import recommender
@@ -56,7 +57,20 @@ def main(logs: int = LOGS, seeds: int = SEEDS) -> None:
         header,
         rows,
     )
+    _price()
     _time()
+
+
+def _price(level: float = 0.025) -> None:
+    """Least excess of a bound that many orders agree on, by how much each of them varies."""
+    fractions = np.linspace(0.05, 0.99, 95)
+    z = ndtri(level)
+    rows = []
+    for spread in (0.02, 0.05, 0.1, 0.15, 0.2):
+        cost = ndtri(level * fractions) / z + spread * ndtri(fractions) - 1.0
+        rows.append([f"{spread:.0%}", f"{fractions[cost.argmin()]:.2f}", f"{cost.min():+.0%}"])
+    header = ["spread of one order", "best fraction that agrees", "excess"]
+    print_table(f"Price of agreement among many orders at level {level}", header, rows)
 
 
 def _bounds(

@@ -60,11 +60,13 @@ class Sample:
         """Weights in the order of processing, (n,)."""
         return np.asarray(self.stats.weights[self.order])
 
-    def schedule(self, n_blocks: int) -> Schedule:
+    def schedule(self, n_blocks: int, *, large_pilot: bool = False) -> Schedule:
         """Schedule of the bets, with about `n_blocks` blocks."""
         if self.assigned:
             return Schedule.from_pilot(self.order.size)
-        return Schedule.plan(self.order.size, n_blocks, self.overlaps, self.open_end)
+        return Schedule.plan(
+            self.order.size, n_blocks, self.overlaps, self.open_end, large_pilot=large_pilot
+        )
 
     @classmethod
     def of(

@@ -3,9 +3,9 @@
 To test "the mean of x_i given the past is at most s" start with p = a and multiply it by
 ``1 + lam (x_i - s)`` for every observation. If the bet sizes ``lam`` are fixed before x_i is seen
 and no factor can be negative, p/a is a non-negative supermartingale under the hypothesis, and by
-Ville's inequality reaches 1/a with probability at most a. The bet sizes follow Voracek and Orabona
-(2025): chosen so that p would just reach 1 at the end of the data, which makes the bound nearly as
-tight as a normal interval of the same level.
+Ville's inequality reaches 1/a with probability at most a. As in Voracek and Orabona (2025), the
+bet sizes aim at p = 1 at the end of the data, which makes the bound nearly as tight as a normal
+interval of the same level. They come from `hedging` if the number of observations is known.
 
 The confidence bound comes from a fixed sequence of such tests: values of s on an increasing grid
 that is laid before the tested data are seen. The bound is the last grid point before the first
@@ -36,12 +36,14 @@ from numpy.typing import NDArray
 from ove_sb3._validation import FloatArray, IntArray
 
 from .constant import last_rejected_constant
+from .hedging import hedge
 from .schedule import Schedule
 
 _LANES = 32  # grid points tested side by side
 _RUN = 16  # observations between two checks of the capital
 _LARGEST_LOSS = 0.95  # of the capital in one observation
-_AIM = 1.25  # target of p where only its last value counts
+_LOG_HEDGED = math.log(1.1)  # log of the aim for p: more than 1, since hedging is not exact
+_AIM = 1.25  # aim for p where only its last value counts
 _DONE = math.log(_AIM / 1.1)  # of log p is missing when betting stops there
 _NO_GAINS, _NO_RANKS = np.empty(0), np.empty(0, np.int64)
 
@@ -216,7 +218,11 @@ def _last_rejected(
                 if best[j] >= 1.0:
                     slope[j], offset[j] = 0.0, 1.0
                     continue
-                bet = math.sqrt(-2.0 * math.log(max(capital[j], 1e-300)) / second_moment)
+                missing = -math.log(max(capital[j], 1e-300))
+                if unfinished.shape[0]:  # how many observations remain is not known
+                    bet = math.sqrt(2.0 * missing / second_moment)
+                else:
+                    bet = hedge(missing + _LOG_HEDGED) / math.sqrt(second_moment)
                 if gap > max_excess[epoch]:
                     bet *= max_excess[epoch] / gap
                 bet = min(bet, _LARGEST_LOSS / gap)

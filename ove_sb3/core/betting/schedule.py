@@ -122,15 +122,17 @@ class Schedule:
         n_blocks: int,
         overlaps: IntArray | None = None,
         open_end: OpenEnd | None = None,
+        *,
+        large_pilot: bool = False,
     ) -> Schedule:
         """Lay out pilot, epochs and about `n_blocks` blocks for n observations.
 
+        A small pilot leaves more to bet on, a large one makes better grids.
         `overlaps` counts the observations that were completed while each was under way. With
         `open_end` nothing but the number of blocks at the end depends on n.
         """
         if open_end is None:
-            pilot = math.ceil(max(0.02 * n, min(50.0, n / 8)))
-            pilot = min(max(pilot, 1), n - 1)
+            pilot = _pilot_size(n, large_pilot=large_pilot)
             even = np.linspace(pilot, n, min(n_blocks, n - pilot) + 1).astype(np.int64)
         else:
             pilot = min(open_end.pilot, n)
@@ -184,6 +186,12 @@ class Schedule:
             np.minimum(open_end.n_open / planned, _MOST_UNFINISHED),
             open_end.n_open,
         )
+
+
+def _pilot_size(n: int, *, large_pilot: bool) -> int:
+    scale = 2.0 if large_pilot else 1.0
+    size = max(min(0.02 * n, scale * math.sqrt(n)), min(25.0 * scale, n / 8))
+    return min(math.ceil(size), n - 1)
 
 
 def _block_of(blocks: IntArray, complete: IntArray) -> IntArray:

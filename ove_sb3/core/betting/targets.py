@@ -20,6 +20,9 @@ _PAST_CAP = 1 << 14  # past observations used for the bet sizes
 _FEW = 1 << 11  # for the choice of the form
 _CONTROLS = np.array([0.0, 0.02, 0.05, 0.1, 0.2, 0.4, 0.7, 1.0])  # from regression slope to bound
 _LUCK = 0.8  # of the loss to variance: less than 1, because the largest capital counts
+_PLAUSIBLE = (
+    2.0  # standard errors above the mean of the past: larger means are taken for rare gains
+)
 _CAUTION = 0.3  # standard errors
 _FEWEST_PER_WEIGHT = 32  # past observations per unit of a cap
 _FEWEST_OVER_STEPS = 128  # the same for several steps, over which charges vary more
@@ -146,6 +149,9 @@ def bet_against(
         ]
     )
     max_excess = np.full(len(best), np.inf)
+    if schedule.unfinished is None:
+        errors = np.sqrt(second_moments / schedule.epochs)
+        max_excess = expected + _PLAUSIBLE * errors - lower_bounds
     target = BetTarget(columns, coefficients, constants, lower_bounds, second_moments, max_excess)
     return target, float(expected[0]), math.sqrt(second_moments[0] / schedule.grid_n)
 

@@ -200,7 +200,7 @@ class _CellBets:
 
 
 def _prepare(sample: Sample) -> tuple[Schedule, PilotDistribution]:
-    schedule = sample.schedule(BLOCKS)
+    schedule = sample.schedule(BLOCKS, large_pilot=True)
     limits = sample.limits.return_range
     return schedule, PilotDistribution(sample.returns, sample.weights, schedule, *limits)
 

@@ -102,7 +102,7 @@ def threshold_lower(sample: Sample, mass: float, level: float, *, sign: float = 
     the first true hypothesis is rejected: no union bound over the thresholds is needed. With >=,
     the result is exact at atoms.
     """
-    schedule = sample.schedule(BLOCKS)
+    schedule = sample.schedule(BLOCKS, large_pilot=True)
     low, high = sorted(sign * end for end in sample.limits.return_range)
     G = sign * sample.returns
     pilot = PilotDistribution(G, sample.weights, schedule, low, high)
@@ -156,6 +156,7 @@ def _for_thresholds(
         columns=np.ascontiguousarray(target.columns[2:]),
         coefficients=np.ascontiguousarray(target.coefficients[:, 2:]),
         second_moments=np.maximum(target.second_moments, least),
+        max_excess=np.full_like(target.max_excess, np.inf),
         gains=np.ascontiguousarray(target.columns[2]),
         ranks=ranks,
     )

@@ -101,7 +101,7 @@ def variance_lower(sample: Sample, level: float) -> float:
     mean of at most Var + h^2, so that rejecting s + h^2 rejects a variance of s. The least bound
     over all centers is that of the right one or less.
     """
-    schedule = sample.schedule(_FEW_BLOCKS)
+    schedule = sample.schedule(_FEW_BLOCKS, large_pilot=True)
     reference = reference_return(sample, schedule)
     form = whole_form(sample, reference)
     past = Past(form.columns, schedule)
