@@ -183,7 +183,7 @@ def test_files_are_written(folder: Path, tmp_path: Path) -> None:
     run("compare", folder / "log", folder / "new.zip", "--gamma", 0.9, "--model-class", "PPO",
         "--html", both, *about, "--require", "mean >= -100")  # fmt: skip
     text = both.read_text()
-    assert "Which candidate has a smaller variance of the return?" in text
+    assert "Which candidate has the smallest variance of the return?" in text
     for shown in ("A &amp; B", "new: mean &gt;= -100: proven.", str(folder / "new.zip")):
         assert shown in text
     refused = evaluate(folder, "--author", "me")

@@ -121,7 +121,8 @@ class Comparison:
     @property
     def question(self) -> str:
         """The question that the comparison answers."""
-        return f"Which candidate has {RANKINGS[self.rank_by]} of the return?"
+        best = {"variance": "smallest variance", "mean": "largest mean"}[self.rank_by]
+        return f"Which candidate has the {best} of the return?"
 
     @property
     def answer(self) -> str:
