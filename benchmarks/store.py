@@ -142,15 +142,14 @@ def pending() -> None:
     with folder() as path:
         writer = ove.EpisodeWriter(path, ove.Metadata(), flush_every=10**9)
         for goal in (1_000, 10_000, 100_000):
-            while writer._n_pending < goal:
+            while writer._pending.n < goal:
                 writer.add(episode)
             start = time.process_time()
             for _ in range(20_000):
                 writer.add(episode)
             took = (time.process_time() - start) / 20_000
             print(f"add with {goal:7,} episodes pending: {1e6 * took:.2f} microseconds")
-        writer._pending.clear()
-        writer._n_pending = 0
+        writer._pending = type(writer._pending)()
 
 
 def opening() -> None:

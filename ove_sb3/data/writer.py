@@ -7,7 +7,7 @@ import os
 import threading
 import time
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from os import PathLike
 from types import TracebackType
 from typing import Any
@@ -27,6 +27,15 @@ from .trajectories import Trajectories
 FLUSH_SECONDS = 5.0
 """Time after which `EpisodeWriter.tick` flushes."""
 _MOST_SOURCES = 64
+
+
+@dataclass
+class _Pending:
+    """Episodes that are not on disk, and the number of steps that are."""
+
+    episodes: list[Trajectories] = field(default_factory=list)
+    n: int = 0
+    after: int = 0
 
 
 class EpisodeWriter:
@@ -87,8 +96,7 @@ class EpisodeWriter:
         self.metadata = metadata
         self._stored: Metadata | None = None  # that of all episodes so far
         self._latest: Metadata | None = None  # not on disk yet
-        self._pending: list[Trajectories] = []
-        self._n_pending = 0
+        self._pending = _Pending()
         self._begin()
 
     def _begin(self) -> None:
@@ -107,9 +115,9 @@ class EpisodeWriter:
                 "Trajectories.from_arrays."
             )
         with self.lock:
-            self._pending.append(episodes)
-            self._n_pending += len(episodes)
-            if self._n_pending >= self.flush_every:
+            self._pending.episodes.append(episodes)
+            self._pending.n += len(episodes)
+            if self._pending.n >= self.flush_every:
                 self.flush()
 
     def update(self, metadata: Metadata) -> None:
@@ -132,19 +140,21 @@ class EpisodeWriter:
     def seconds_left(self) -> float:
         """Time until pending episodes are due; infinite if there are none."""
         due = self._last_flush + FLUSH_SECONDS
-        return due - time.monotonic() if self._n_pending else math.inf
+        return due - time.monotonic() if self._pending.n else math.inf
 
     def _flush(self) -> None:
         self._last_flush = time.monotonic()
-        data = Trajectories.concat(self._pending) if self._pending else None
+        pending = self._pending
+        data = Trajectories.concat(pending.episodes) if pending.episodes else None
         metadata = self._merge(data)
         if data is None and metadata == (self._stored or self.metadata):
             return
-        self._writer.append(None if data is None else data.to_batch(), metadata.to_dict())
+        batch = None if data is None else data.to_batch()
+        self._writer.append(batch, metadata.to_dict(), pending.after)
+        # One assignment: an interrupt finds the episodes pending, or written.
+        self._pending = _Pending(after=pending.after + (0 if batch is None else batch[0].num_rows))
         self._stored, self._latest = metadata, None
         self.n_written += 0 if data is None else len(data)
-        self._pending.clear()
-        self._n_pending = 0
 
     def _merge(self, data: Trajectories | None) -> Metadata:
         """Metadata of all episodes so far, merged with the latest update."""
@@ -171,7 +181,7 @@ class EpisodeWriter:
     def _check_process(self) -> None:
         """After a fork, begin as a new writer: pending episodes belong to the parent."""
         if os.getpid() != self._pid:
-            self._pending, self._n_pending = [], 0
+            self._pending = _Pending()
             self._begin()
 
     def __getstate__(self) -> dict[str, Any]:
@@ -181,7 +191,7 @@ class EpisodeWriter:
         return state
 
     def __del__(self) -> None:
-        if getattr(self, "_n_pending", 0) and self._pid == os.getpid():
+        if hasattr(self, "_pending") and self._pending.n and self._pid == os.getpid():
             with suppress(OveError):
                 self.flush()
 

@@ -33,6 +33,14 @@ _ROLL_ROWS, _ROLL_BYTES = 4096, 1 << 26  # in the index, before they become a sh
 Batch = tuple[pa.RecordBatch, Schema]
 
 
+class _AlreadyStoredError(Exception):
+    """The first steps of a batch are stored: an earlier call failed after that."""
+
+    def __init__(self, steps: int) -> None:
+        super().__init__()
+        self.steps = steps
+
+
 class BatchWriter:
     """Appends batches of whole episodes to a directory.
 
@@ -51,19 +59,33 @@ class BatchWriter:
         create(self.directory, {name: metadata.get(name) for name in SPACES})
         self._name = uuid.uuid4().hex
         self._rows = self._bytes = 0  # in the index
+        self._offset = 0  # steps of the caller before those of the row of this writer
         with writing(self.directory, durability) as index:
             self._log = index.info()["log"]
             self._id = self._register(index, metadata).id
 
-    def append(self, batch: Batch | None, metadata: Header) -> None:
-        """Write a batch, if any, and the metadata; they are safe once this returns."""
+    def append(self, batch: Batch | None, metadata: Header, after: int) -> None:
+        """Write a batch, if any, and the metadata; they are safe once this returns.
+
+        `after` is the number of steps of all earlier batches. If a call fails or is interrupted
+        once its batch is stored, a later one with the same `after` does not store it again.
+        """
+        try:
+            self._append(batch, metadata, after)
+        except _AlreadyStoredError as found:
+            if batch is not None:
+                left = batch[0].slice(found.steps)
+                batch = (left, batch[1]) if left.num_rows else None
+            self._append(batch, metadata, after + found.steps)
+
+    def _append(self, batch: Batch | None, metadata: Header, after: int) -> None:
         columns = None if batch is None else batch[0]
         if batch is not None and batch[0].nbytes > payloads.LARGEST_BATCH:
-            self._append_shard(batch, metadata)
+            self._append_shard(batch, metadata, after)
             return
         payload = None if columns is None else payloads.encode(columns)
         with writing(self.directory, self.durability) as index:
-            writer = self._current(index, metadata)
+            writer = self._current(index, metadata, after)
             changed = writer._replace(metadata=json.dumps(metadata))
             if batch is not None and payload is not None:
                 episodes = count_episodes(batch[0])
@@ -88,13 +110,13 @@ class BatchWriter:
             if self._rows >= _ROLL_ROWS or self._bytes >= _ROLL_BYTES:
                 self.compact()
 
-    def _append_shard(self, batch: Batch, metadata: Header) -> None:
+    def _append_shard(self, batch: Batch, metadata: Header, after: int) -> None:
         file = write_shard(self.directory, [pa.Table.from_batches([batch[0]])], batch[1])
         with (
             _publishing(self.directory, [file]),
             writing(self.directory, self.durability) as index,
         ):
-            writer = self._current(index, metadata)
+            writer = self._current(index, metadata, after)
             row = _add_shard(index, file, writer.id, writer.steps, _schema_id(index, batch[1]))
             changed = writer._replace(metadata=json.dumps(metadata))
             index.replace(writer, _grown(changed, row))
@@ -113,7 +135,7 @@ class BatchWriter:
         if compact and row.steps:
             self.compact()
 
-    def _current(self, index: Writing, metadata: Header) -> WriterRow:
+    def _current(self, index: Writing, metadata: Header, after: int) -> WriterRow:
         """The row of this writer; a new one if the log was overwritten."""
         if index.info().get("log") != self._log:
             raise damaged(index.path, "it is not the index that this writer began with")
@@ -121,7 +143,9 @@ class BatchWriter:
         if row is None or row.name != self._name:
             self._name = uuid.uuid4().hex
             row = self._register(index, metadata)
-            self._id, self._rows, self._bytes = row.id, 0, 0
+            self._id, self._rows, self._bytes, self._offset = row.id, 0, 0, after
+        if self._offset + row.steps > after:
+            raise _AlreadyStoredError(self._offset + row.steps - after)
         return row
 
     def _register(self, index: Writing, metadata: Header) -> WriterRow:

@@ -126,14 +126,14 @@ def test_a_flush_is_acknowledged_after_the_commit(tmp_path: Path, recorder: Reco
 
     class Events(list[tuple[Any, ...]]):
         def append(self, event: tuple[Any, ...]) -> None:
-            acknowledged.append((event[0], writer.n_written, writer._n_pending))
+            acknowledged.append((event[0], writer.n_written, writer._pending.n))
             super().append(event)
 
     recorder.events = Events()
     writer.add(data[:3])
     writer.add(data[3:])
     assert acknowledged == [("commit", 0, 3), ("commit", 3, 3)]
-    assert (writer.n_written, writer._n_pending, original) == (6, 0, [])
+    assert (writer.n_written, writer._pending.n, original) == (6, 0, [])
 
 
 @pytest.mark.parametrize(("durability", "level"), [("full", FULL), ("normal", 1)])

@@ -160,3 +160,70 @@ def test_a_copy_is_a_writer_of_its_own(tmp_path: Path, how: Any) -> None:
     writer.close()
     same(ove.Trajectories.load(tmp_path), data)
     assert os.getpid() == other._pid
+
+
+def interrupt_once_stored(monkeypatch: pytest.MonkeyPatch, error: BaseException) -> None:
+    """Let the next call of `BatchWriter.append` store its batch and then fail."""
+    append = BatchWriter.append
+
+    def interrupted(writer: BatchWriter, *arguments: Any) -> None:
+        monkeypatch.setattr(BatchWriter, "append", append)
+        append(writer, *arguments)
+        raise error
+
+    monkeypatch.setattr(BatchWriter, "append", interrupted)
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), ove.StorageError("planned")])
+def test_an_interrupt_after_the_commit_stores_nothing_twice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: BaseException
+) -> None:
+    data = some(9)
+    writer = EpisodeWriter(tmp_path, data.metadata, flush_every=1000)
+    writer.add(data[:2])
+    writer.flush()
+    writer.add(data[2:5])
+    interrupt_once_stored(monkeypatch, error)
+    with pytest.raises(type(error)):
+        writer.flush()
+    writer.add(data[5:7])  # written together with what the writer takes to be pending
+    writer.flush()
+    writer.add(data[7:])
+    writer.close()
+    same(ove.Trajectories.load(tmp_path), data)
+
+
+def test_a_shard_that_fails_after_the_commit_stores_nothing_twice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = some(6)
+    monkeypatch.setattr("ove_sb3.store.writer._ROLL_ROWS", 1)
+    compact = BatchWriter.compact
+
+    def full(writer: BatchWriter) -> None:
+        monkeypatch.setattr(BatchWriter, "compact", compact)
+        raise ove.StorageError("no space left")
+
+    monkeypatch.setattr(BatchWriter, "compact", full)
+    writer = EpisodeWriter(tmp_path, data.metadata, flush_every=1000)
+    writer.add(data[:4])
+    with pytest.raises(ove.StorageError):
+        writer.flush()
+    writer.flush()  # all of it is stored already
+    writer.add(data[4:])
+    writer.close()
+    same(ove.Trajectories.load(tmp_path), data)
+
+
+def test_an_interrupt_before_the_log_is_overwritten_loses_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = some(5)
+    writer = EpisodeWriter(tmp_path, data.metadata, flush_every=1000)
+    writer.add(data[:3])
+    interrupt_once_stored(monkeypatch, KeyboardInterrupt())
+    with pytest.raises(KeyboardInterrupt):
+        writer.flush()
+    data[3:].save(tmp_path, overwrite=True)
+    writer.close()
+    assert len(ove.Trajectories.load(tmp_path)) == 5
