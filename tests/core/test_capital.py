@@ -26,8 +26,11 @@ def rejected(target: BetTarget, schedule: Schedule, s: float, level: float, run:
         if gap <= 0.0:
             return True
         second_moment = target.second_moments[epoch] * (schedule.n - begin)
+        bet = math.sqrt(-2.0 * math.log(max(capital, 1e-300)) / second_moment)
         price = max(capital, 1e-300) / 1.1
-        bet = norm.pdf(norm.isf(price)) / price / math.sqrt(second_moment)
+        hedged = norm.pdf(norm.isf(price)) / price / math.sqrt(second_moment)
+        share = min(hedged * gap / 0.2, 1.0)
+        bet = share * bet + (1.0 - share) * hedged
         if gap > target.max_excess[epoch]:
             bet *= target.max_excess[epoch] / gap
         bet = min(bet, 0.95 / gap)

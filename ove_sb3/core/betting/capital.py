@@ -5,7 +5,8 @@ To test "the mean of x_i given the past is at most s" start with p = a and multi
 and no factor can be negative, p/a is a non-negative supermartingale under the hypothesis, and by
 Ville's inequality reaches 1/a with probability at most a. As in Voracek and Orabona (2025), the
 bet sizes aim at p = 1 at the end of the data, which makes the bound nearly as tight as a normal
-interval of the same level. They come from `hedging` if the number of observations is known.
+interval of the same level. They come from `hedging` the more, the less a single observation counts,
+unless the number of observations is unknown or each hypothesis has its own indicator.
 
 The confidence bound comes from a fixed sequence of such tests: values of s on an increasing grid
 that is laid before the tested data are seen. The bound is the last grid point before the first
@@ -43,6 +44,7 @@ _LANES = 32  # grid points tested side by side
 _RUN = 16  # observations between two checks of the capital
 _LARGEST_LOSS = 0.95  # of the capital in one observation
 _LOG_HEDGED = math.log(1.1)  # log of the aim for p: more than 1, since hedging is not exact
+_COARSE = 0.2  # of the capital at risk in one observation, from which on hedging is too coarse
 _AIM = 1.25  # aim for p where only its last value counts
 _DONE = math.log(_AIM / 1.1)  # of log p is missing when betting stops there
 _NO_GAINS, _NO_RANKS = np.empty(0), np.empty(0, np.int64)
@@ -219,10 +221,11 @@ def _last_rejected(
                     slope[j], offset[j] = 0.0, 1.0
                     continue
                 missing = -math.log(max(capital[j], 1e-300))
-                if unfinished.shape[0]:  # how many observations remain is not known
-                    bet = math.sqrt(2.0 * missing / second_moment)
-                else:
-                    bet = hedge(missing + _LOG_HEDGED) / math.sqrt(second_moment)
+                bet = math.sqrt(2.0 * missing / second_moment)
+                if not (unfinished.shape[0] or gains.shape[0]):
+                    hedged = hedge(missing + _LOG_HEDGED) / math.sqrt(second_moment)
+                    share = min(hedged * gap / _COARSE, 1.0)
+                    bet = share * bet + (1.0 - share) * hedged
                 if gap > max_excess[epoch]:
                     bet *= max_excess[epoch] / gap
                 bet = min(bet, _LARGEST_LOSS / gap)
