@@ -120,7 +120,7 @@ def _on_cluster(
     """
     digest = hashlib.sha256(payload).hexdigest()
     client.wait_for_workers(1, timeout=_WAIT_SECONDS)  # after a loss, until one is there again
-    sent = client.scatter(payload, broadcast=True, hash=False)
+    sent = _scattered(client, payload, broadcast=True)
     waiting: deque[Any] = deque()
     following = iter(range(done, len(tasks)))
     try:
@@ -129,7 +129,7 @@ def _on_cluster(
             while len(waiting) < ahead and (k := next(following, None)) is not None:
                 task: Any = _pickled(tasks[k])
                 if len(task) > _HEAVY:  # directly to a worker, not through the scheduler
-                    task = client.scatter(task, hash=False)
+                    task = _scattered(client, task)
                 call = client.submit(_call_pickled, function, task, digest, sent, pure=False)
                 waiting.append(call)
             if not waiting:
@@ -139,6 +139,16 @@ def _on_cluster(
             yield result
     finally:
         client.cancel(list(waiting))
+
+
+def _scattered(client: Any, content: bytes, *, broadcast: bool = False) -> Any:
+    """Content on a worker, or on all of them."""
+    from distributed.comm.core import CommClosedError
+
+    try:
+        return client.scatter(content, broadcast=broadcast, hash=False)
+    except KeyError as error:  # the scheduler looks up a worker that has just gone
+        raise CommClosedError(f"the worker {error.args[0]} has gone") from error
 
 
 def _call_pickled(function: Callable[..., Any], task: bytes, digest: str, payload: bytes) -> Any:

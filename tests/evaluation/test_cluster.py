@@ -182,6 +182,23 @@ def test_a_task_that_kills_every_worker_is_an_error(
         reduce_log(log, [deadly], gamma=GAMMA, horizon=HORIZON, scheduler=client)
 
 
+def test_a_worker_that_goes_while_data_are_sent_counts_as_lost(
+    data: ove.Trajectories, candidate: PPO, address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scatter, calls = Client.scatter, []
+
+    def gone_once(client: Client, *args: Any, **kwargs: Any) -> Any:
+        calls.append(args)
+        if len(calls) == 1:
+            raise KeyError("tcp://127.0.0.1:1")  # as the scheduler does
+        return scatter(client, *args, **kwargs)
+
+    monkeypatch.setattr(Client, "scatter", gone_once)
+    found = ove.evaluate(data, candidate, gamma=GAMMA, horizon=HORIZON, scheduler=address)
+    assert len(calls) > 1
+    assert found.to_dict() == ove.evaluate(data, candidate, gamma=GAMMA, horizon=HORIZON).to_dict()
+
+
 def test_a_damaged_or_missing_shard_is_named(folder: Path, candidate: PPO, address: str) -> None:
     log = ove.open_log(folder, chunk_steps=1)
     shard = sorted(folder.glob("*.parquet"))[1]

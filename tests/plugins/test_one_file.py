@@ -72,7 +72,7 @@ def test_a_quantity_is_seen_in_text_html_plot_json_and_requirements(
     assert any("Scaled mean of the return" in title for title in titles)
     result.save_html(tmp_path / "report.html", f"scaled_mean:3 >= {interval.lower - 1}")
     page = (tmp_path / "report.html").read_text()
-    assert "Scaled mean: intervals and estimate" in page
+    assert "Scaled mean of the return" in page
     assert "scaled_mean:3 &gt;= " in page
     assert result.to_dict()["quantities"]["scaled_mean:3"]["interval"]["guaranteed"]
     assert result.satisfies(f"scaled_mean:3 >= {interval.lower - 1}")
