@@ -1,4 +1,4 @@
-"""Compaction beside others that compact, overwrite or write at the very same moment."""
+"""Compaction while other processes compact, overwrite or write."""
 
 from __future__ import annotations
 

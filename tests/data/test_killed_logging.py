@@ -1,4 +1,4 @@
-"""SIGKILL while wrappers log: in a loop of the user, in `learn`, in `close`, several at a time."""
+"""SIGKILL while wrappers log: in a custom loop, in `learn`, in `close`, several at a time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files: what is saved comes back, and what is damaged is named."""
+"""Files: saved logs are restored, and errors name what is damaged."""
 
 from __future__ import annotations
 

@@ -181,7 +181,7 @@ def test_one_observation_or_a_batch_without_a_space() -> None:
 
 
 def test_predict_agrees_with_the_models_of_sb3() -> None:
-    """On the shapes of actions, for the same observations."""
+    """Actions have the same shapes for the same observations."""
     for case in ("PPO-discrete", "PPO-multidiscrete", "PPO-box", "PPO-dict"):
         model = make_model(case)
         policy = ove.MixturePolicy([model], [1.0])
