@@ -120,7 +120,7 @@ def test_with_noise_that_remembers(case: str, monkeypatch: pytest.MonkeyPatch) -
 
 @pytest.mark.parametrize("case", ["PPO-box", "RecurrentPPO-discrete", "DQN-discrete", "SAC-box"])
 def test_under_statistics_that_change(case: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """VecNormalize goes on learning the mean and spread of the observations."""
+    """VecNormalize keeps updating the mean and variance of the observations."""
     check_uniform(learn(case, Spy(monkeypatch), wrap=VecNormalize))
 
 

@@ -26,7 +26,7 @@ def start(directory: Path, writer: int, flush_every: int, close: int) -> subproc
 
 
 def kill(process: subprocess.Popen[str], lines: int, delay: float) -> int:
-    """Kill some time after so many acknowledgements; return the last one that was made."""
+    """Kill some time after this many acknowledgments; return the last one."""
     assert process.stdout is not None
     assert process.stdout.readline() == "ready\n"
     seen = [process.stdout.readline() for _ in range(lines)]

@@ -1,4 +1,4 @@
-"""Full disks, missing permissions and forks: our errors, old data intact, and writing goes on."""
+"""Full disks, missing permissions and forks: our errors, old data intact, and writing continues."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ class Nursery:
         return int(number)
 
     def kill(self, child: int, lines: int, delay: float) -> int:
-        """Kill some time after so many acknowledgements; return the last one that was made."""
+        """Kill some time after this many acknowledgments; return the last one."""
         last = 0
         for _ in range(lines):
             last = int(self._line())

@@ -217,7 +217,7 @@ def test_what_cannot_be_opened(tmp_path: Path) -> None:
 
 
 def test_a_part_is_a_path_and_a_range(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is sent to another process is small, and it reads only the bytes of its range."""
+    """A pickled part is small, and another process reads only the bytes of its range."""
     rng = np.random.default_rng(0)
     n = 400_000
     data = ove.Trajectories.from_arrays(

@@ -2,7 +2,7 @@
 
 If action a_t was drawn from the claimed distribution F_t, which may depend on everything before t,
 then u_t = F_t(a_t-) + V_t F_t({a_t}) are independent and uniform (Rosenblatt, 1952; V_t uniform).
-This holds while a model learns from the very same actions, so that it can be tested there too. That
+This holds while a model learns from the same actions, so that it can be tested there too. That
 `log_prob`, the number that is logged, belongs to F_t is checked as well.
 """
 

@@ -135,7 +135,7 @@ def test_uniform_spaces() -> None:
 
 
 def test_one_observation_or_a_batch_by_the_space() -> None:
-    """By the shape of the observation space, as `BasePolicy.predict` decides."""
+    """The shape of the observation space decides, as in `BasePolicy.predict`."""
     for observations, space in OBSERVATIONS.items():
         space.seed(3)
         one, batch = space.sample(), repeat(space.sample(), 3)

@@ -97,7 +97,7 @@ def test_what_cannot_be_told_has_none() -> None:
     replaced.policy.action_net.forward = lambda x: x
     assert fingerprint(replaced) is None
     assert fingerprint(ove.MixturePolicy([own], [1.0])) is None
-    # A change is seen all the same.
+    # A change is still detected.
     policy = as_policy(own)
     before = policy.state_digest()
     assert policy.state_digest() == before
