@@ -1,4 +1,4 @@
-"""Known behavior: promised and measured, upper bounds on the variance and scoring time.
+"""Known behavior: promised and measured upper bounds on the variance, and scoring time.
 
 The reference excess is the largest squared distance of a return from the mean, times the
 candidate's probability of the trajectories with the largest weights, those of total probability

@@ -1,4 +1,4 @@
-"""Reading a table of a million steps, beside pyarrow reading the same file."""
+"""Time to read a table of a million steps, relative to pyarrow reading the same file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Quantiles, CVaR and probabilities: width, against a public system and normal limits, and cost."""
+"""Quantiles, CVaR and probabilities: width relative to a public system and normal limits; cost."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _MOST_COST = 3.0
 
 @dataclass(frozen=True)
 class Stored:
-    """Bounds of the public system as stored in its repository, and the widths to reach.
+    """Bounds of the public system as stored in its repository, and target widths.
 
     `theirs` is None where it stores none. `unknown` and `known` are bounds of a prototype of
     betting with one order of the episodes, without and with a ratio of at most 2.
@@ -98,7 +98,7 @@ def _mean_bounds(
 
 
 def against_the_public_system(trials: int) -> None:
-    """Bounds of 0.05 / 8 a side: stored ones, ours, and ours relative to the prototype's."""
+    """Bounds at 0.05 / 8 per side: stored ones, ours, and ours relative to the prototype's."""
     rows = []
     for stored in STORED:
         value = truth(recommender(), as_quantity(stored.quantity))
@@ -212,7 +212,7 @@ def _intervals(
     quantities: Sequence[str],
     methods: Sequence[str],
 ) -> None:
-    fresh = replace(stats)  # nothing is remembered from one run to the next
+    fresh = replace(stats)  # nothing is cached from one run to the next
     for quantity in quantities:
         for method in methods:
             ove.interval(fresh, quantity, reward_range=problem.reward_range, method=method)

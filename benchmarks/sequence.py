@@ -17,7 +17,7 @@ from .tables import cpu_time, print_table
 
 SIZES = (1_500, 4_000, 10_000)  # the second is farthest from the targets of the tests
 HEAVY: dict[str, Any] = {"step": -0.1, "goal": 1.0, "pit": -1.0, "alpha": 0.1, "temperature": 0.1}
-# With their known bounds on the ratio, if there is one.
+# With their known bounds on the ratio, if any.
 PROBLEMS: tuple[tuple[Problem, float | None], ...] = (
     (recommender(), None),
     (recommender(), 2.0),

@@ -62,7 +62,7 @@ def main(logs: int = LOGS, seeds: int = SEEDS) -> None:
 
 
 def _price(level: float = 0.025) -> None:
-    """Least excess of a bound that many orders agree on, by how much each of them varies."""
+    """Smallest excess of a bound that most orders agree on, by the spread of one order."""
     fractions = np.linspace(0.05, 0.99, 95)
     z = ndtri(level)
     rows = []

@@ -110,7 +110,7 @@ def one_step_episodes(n: int) -> ove.Trajectories:
 
 
 def linear() -> None:
-    """CPU time of closing a writer and of compacting what one left, for one-step episodes."""
+    """CPU time of closing a writer, and of compacting what it left, for one-step episodes."""
     seconds: dict[str, list[float]] = {"closing": [], "compacting": []}
     for n in EPISODES:
         data = one_step_episodes(n)

@@ -33,7 +33,7 @@ def main(trials: int = 20) -> None:
 
 
 def _widths(queue: Queue, quantity: str, rng: np.random.Generator) -> tuple[float, ...]:
-    """Fraction that never ended; widths for complete episodes, fixed steps, an unknown stop."""
+    """Fraction that never ended; widths for complete episodes, a fixed and an unknown stop."""
     stats = queue.log(rng)
     assert stats.logging is not None
     begun = stats.logging.begun

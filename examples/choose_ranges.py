@@ -1,4 +1,4 @@
-"""What the stated ranges are worth, on a problem whose truth is known.
+"""How stated ranges narrow the guaranteed interval, on a problem whose truth is known.
 
 A game costs 0.1 per move, lasts up to 20 moves, and is won at the last one with a prize of 1. The
 policy that was logged tosses a coin at every move; the candidate prefers heads. The more of what is
@@ -24,7 +24,7 @@ def play(p_heads: float, n: int, rng: np.random.Generator) -> tuple[np.ndarray, 
 
 
 def main() -> None:
-    """Evaluate with more and more knowledge."""
+    """Evaluate with more and more ranges stated."""
     rng = np.random.default_rng(0)
     moves, rewards = play(0.5, 4_000, rng)
     data = ove.Trajectories.from_arrays(

@@ -1,6 +1,6 @@
 """Bad episodes: quantiles, CVaR, the probability of a loss, and the band, with guarantees.
 
-A trader chooses between a safe and a risky asset. The log is of one who tosses a coin; the
+A trader chooses between a safe and a risky asset. The logged policy tosses a coin; the
 candidate mostly takes the safe one.
 """
 

@@ -1,6 +1,6 @@
-"""Decide as soon as a growing log allows it, looking after every day.
+"""Decide as soon as a growing log allows it, evaluating it after every day.
 
-The bounds hold at every number of episodes together, so it does no harm to look again and again.
+The bounds hold simultaneously at every number of episodes, so repeated evaluation does no harm.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Follow a page as a new user would: ``python first_screen.py README.md [--whole]``.
 
 It needs nothing but the installed package and runs in an empty directory: the first Python block,
-or the whole page with all commands, but those for the source code.
+or the whole page with all commands except those for the source code.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def first_block(page: Path) -> str:
 
 
 def commands(block: str) -> list[str]:
-    """The commands of a shell block, but those for the source code."""
+    """The commands of a shell block, except those for the source code."""
     lines = block.replace("\\\n", " ").splitlines()
     return [line for line in lines if line.strip() and not line.startswith(SOURCE_ONLY)]
 

@@ -136,7 +136,7 @@ def candidate(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, ...]:
     [
         ("0", "1.2", 0, ["proven", "proven"]),
         ("0", "0.7", 1, ["proven", "refuted"]),
-        ("0.24", "1.2", 1, ["undecided", "proven"]),  # the estimate satisfies it, the bound not
+        ("0.24", "1.2", 1, ["undecided", "proven"]),  # the estimate would pass, the bound does not
     ],
 )
 def test_the_check_succeeds_only_if_all_requirements_are_proven(

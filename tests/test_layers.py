@@ -1,4 +1,4 @@
-"""The import graph: imports point towards the base only, and there is no cycle.
+"""The import graph: imports point toward the base only, and there is no cycle.
 
 Lazy imports inside functions and those under TYPE_CHECKING count as well.
 """

@@ -23,7 +23,7 @@ Work = Callable[[bool | None], object]
 
 
 def works(folder: Path) -> dict[str, Work]:
-    """Everything that may take long, by name."""
+    """Operations that show a progress bar, by name."""
     data = ove.collect(ove.UniformPolicy(ThreeStates().action_space), ThreeStates(), 20, seed=0)
     data.save(folder / "saved")
     ids = itertools.count()
@@ -95,7 +95,7 @@ def test_bars(
 
 
 def test_a_bar_ends_with_the_work(capsys: pytest.CaptureFixture[str]) -> None:
-    """Also when it is interrupted."""
+    """The bar also ends if the work is interrupted."""
     items = tracked(range(10), True, total=10, unit="step")
     assert [next(items), next(items)] == [0, 1]
     items.close()  # type: ignore[attr-defined]

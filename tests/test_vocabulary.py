@@ -35,7 +35,7 @@ PATTERN = re.compile(
 
 
 def texts() -> list[Path]:
-    """Python and Markdown files, but for this one."""
+    """Python and Markdown files, except this one."""
     paths = [ROOT / name for name in ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "Makefile")]
     for folder in FOLDERS:
         for pattern in ("*.py", "*.pyi", "*.md"):

@@ -40,7 +40,7 @@ class Environment:
 
 
 class InstallationError(Exception):
-    """A peer's environment could not be built; the message is the reason."""
+    """A peer's environment could not be built; the message says why."""
 
 
 ENVIRONMENTS = {
@@ -129,7 +129,7 @@ def _site_packages(python: Path) -> Path:
 
 
 def _call(command: list[str]) -> str:
-    """Run a command; if it fails, its last line of error output is the reason."""
+    """Run a command; if it fails, raise with the last line of its error output."""
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=False)
     except OSError as error:

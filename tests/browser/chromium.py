@@ -48,9 +48,9 @@ def screenshot(
 
 
 def requests(page: Path, work: Path) -> list[str]:
-    """Addresses that the page made the browser request, from the browser's own network log.
+    """URLs that the page requested, from the browser's own network log.
 
-    Requests that Chromium makes for itself (the time, its accounts) come from no page.
+    Requests that Chromium makes on its own (the time, its accounts) are left out.
     """
     log = work / "network.json"
     chromium(page, work, f"--log-net-log={log}", "--dump-dom")

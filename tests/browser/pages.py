@@ -20,7 +20,7 @@ class Leaning:
         self.sharpness = sharpness
 
     def log_probs(self, data: ove.Trajectories) -> NDArray[np.float64]:
-        """Of the logged actions."""
+        """Log-probabilities of the logged actions, (n_steps,)."""
         observations = np.asarray(data.observations, dtype=np.float64)
         lean = self.sharpness * (observations[:, 2] + 0.3 * observations[:, 3])
         side = np.where(data.actions == 1, lean, -lean)

@@ -32,7 +32,7 @@ COMMANDS = {
 
 
 def main(folder: Path) -> None:
-    """Write all pictures to `folder`, and that of the documentation."""
+    """Write all pictures to `folder`, and print their paths."""
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as name:
         work = Path(name)
@@ -44,7 +44,7 @@ def main(folder: Path) -> None:
 
 
 def report_pictures(folder: Path, work: Path) -> None:
-    """Both reports at three widths, dark, printed, and as people with a deficiency see them."""
+    """Both reports at three widths, dark, printed, and with simulated color vision deficiencies."""
     write_pages(work)
     for page in ("report", "comparison"):
         for device, size in SIZES.items():
@@ -95,7 +95,7 @@ def command_pictures(folder: Path, work: Path) -> None:
             console = Console(record=True, width=100, file=nowhere, force_terminal=True)
             console.print(Text.from_ansi(shown))
         svg = console.export_svg(title=f"ove-sb3 {arguments[0]}")
-        svg = re.sub(r"@font-face \{.*?\}", "", svg, flags=re.DOTALL)  # they would be fetched
+        svg = re.sub(r"@font-face \{.*?\}", "", svg, flags=re.DOTALL)  # web fonts would be fetched
         (folder / f"command-{name}.svg").write_text(svg)
         page = work / f"{name}.html"
         page.write_text(f"<!doctype html><body style='margin: 0'>{svg}")
@@ -104,7 +104,7 @@ def command_pictures(folder: Path, work: Path) -> None:
 
 
 def crop(picture: Path) -> None:
-    """Cut off what is empty at the bottom."""
+    """Crop the empty part at the bottom."""
     image = Image.open(picture).convert("RGB")
     pixels = np.asarray(image)
     filled = np.flatnonzero((pixels != pixels[-1, 0]).any(axis=(1, 2)))

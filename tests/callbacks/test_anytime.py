@@ -1,4 +1,4 @@
-"""A log that grows while the model stays: evaluations of one model share its part of delta."""
+"""Evaluations of the same model on a growing log share one part of delta."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ QUEUE = Queue(4, 0, (5, 2), (1.0, 0.0))
 
 
 class Logging(BaseCallback):
-    """Lets another process log, in turn with training."""
+    """Log episodes to the same directory after every training step."""
 
     def __init__(self, path: Path) -> None:
         super().__init__()

@@ -349,9 +349,9 @@ def test_the_best_model_that_satisfies_the_requirements_is_saved(tmp_path: Path)
     assert rows["satisfied"].tolist() == satisfied.tolist()
     two_sided = (rows["mean_lower"] >= -0.2) & (rows["variance_upper"] <= 1.2)
     assert not (two_sided & ~satisfied).any(), "narrower one-sided bounds prove at least as much"
-    assert 0 < satisfied.sum() < satisfied.size, "requirements that test nothing"
+    assert 0 < satisfied.sum() < satisfied.size, "a test without power"
     best = int(np.where(satisfied, rows["mean_lower"], -np.inf).argmax())
-    assert best < np.argmax(rows["mean_lower"]), "the best of all must not satisfy them"
+    assert best < np.argmax(rows["mean_lower"]), "the best model must not satisfy them"
     assert callback.best_mean_reward == rows["mean_lower"][best]
     assert callback.last_mean_reward == rows["mean_lower"][-1]
     saved = PPO.load(tmp_path / "best_model", device="cpu")

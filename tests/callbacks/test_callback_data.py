@@ -61,7 +61,7 @@ def test_a_directory_may_be_empty_at_first(tmp_path: Path) -> None:
     with pytest.warns(ove.OveWarning, match="got 0 at 8 timesteps: this evaluation is left"):
         small_ppo().learn(32, callback=[Grow(tmp_path), callback])
     assert callback.evaluations_timesteps == [16, 24, 32, 32]
-    # An evaluation that is left out spends no error probability.
+    # A skipped evaluation spends no error probability.
     assert callback.evaluations["evaluation"].tolist() == [1, 2, 3, 4]
     writer.close()
 

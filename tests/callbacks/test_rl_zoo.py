@@ -75,7 +75,7 @@ def test_the_page_runs_as_printed(python: Path, tmp_path: Path) -> None:
     record = data.metadata.logging
     assert record is not None
     assert record.n_envs == 4
-    # Nothing of the evaluation environment: exactly the training steps, but unfinished episodes.
+    # Nothing from the evaluation environment: the training steps, except unfinished episodes.
     (steps,) = [entry.n_steps for entry in record.records.values()]
     assert steps == 2048
     assert data.n_steps <= 2048

@@ -74,7 +74,7 @@ class Spy:
         ]
 
     def logged_order(self) -> NDArray[np.int64]:
-        """Row of every logged step: episodes in the order of their ends, unfinished ones left."""
+        """Row of every logged step: finished episodes in the order of their ends."""
         dones = np.array([step.dones for step in self.steps])
         n_envs = dones.shape[1]
         begin = np.zeros(n_envs, dtype=np.int64)

@@ -1,4 +1,4 @@
-"""A behavior that changes while it is logged is marked, and only such a one."""
+"""A behavior is marked as adaptive if and only if it changes while it is logged."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.policies.toys import Toy, make_model, normal_noise, toys
 
 
 def run(venv: Any, model: Any, n: int = 25) -> None:
-    """Steps of a loop of one's own; ten end an episode."""
+    """Run n steps of a custom loop; episodes have ten steps."""
     observations = venv.reset()
     for _ in range(n):
         actions, _ = model.predict(observations)
@@ -63,7 +63,7 @@ def test_weights_changed_between_episodes(change: Callable[[Any], None], tmp_pat
     data = venv.trajectories()
     assert data.metadata.adaptive == changed
     assert (data.metadata.fingerprint is None) == changed
-    if change is by_new_policy:  # followed at once
+    if change is by_new_policy:  # takes effect immediately
         late = data[len(data) // 2 :]
         expected = ove.log_prob(model, late.observations, late.actions)
         np.testing.assert_allclose(late.log_probs, expected, atol=1e-5)
@@ -105,7 +105,7 @@ def test_another_model_named_later() -> None:
     first, second = make_model("PPO-discrete"), make_model("PPO-discrete", seed=1)
     venv = ove.VecLogActionProbability(toys(1), first)
     venv.set_model(second)
-    venv.set_model(first)  # nobody has acted yet
+    venv.set_model(first)  # no policy has acted yet
     run(venv, first)
     assert not venv.trajectories().metadata.adaptive
     venv.set_model(first)
@@ -166,7 +166,7 @@ def test_single_wrappers_side_by_side(on_disk: bool, tmp_path: Path) -> None:
 
 
 def test_a_single_wrapper_beside_a_learner_in_many() -> None:
-    """Logged alone between rounds of training elsewhere: in order, and marked."""
+    """Episodes logged between rounds of training elsewhere are in order, and marked as adaptive."""
     model = PPO("MlpPolicy", toys(3), n_steps=20, batch_size=20, device="cpu", seed=0)
     env = ove.LogActionProbability(Toy(), model)
     venv = DummyVecEnv([lambda: env])

@@ -1,4 +1,4 @@
-"""``collect(path=...)`` keeps what is finished, and goes on to the same log."""
+"""``collect(path=...)`` keeps finished episodes, and continues the same log."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.data.test_storage import same
 
 
 class Walk(gym.Env[Any, Any]):
-    """A random walk that raises after some steps of all its instances together."""
+    """A random walk that raises after a total number of steps over all its instances."""
 
     observation_space = spaces.Box(-9.0, 9.0, (1,), np.float64)
     action_space = spaces.Discrete(2)

@@ -54,7 +54,7 @@ def test_a_worker_that_dies_in_learn(tmp_path: Path) -> None:
     with pytest.raises(ove.WorkerError, match="continue with a new environment") as caught:
         model.learn(1000)
     check(tmp_path, caught.value)
-    # Writing goes on with another environment.
+    # Writing continues with another environment.
     with ove.EpisodeWriter(tmp_path, ove.Metadata()) as writer:
         writer.add(ove.Trajectories.load(tmp_path)[:2])
     assert len(ove.open_log(tmp_path)) == 8

@@ -1,4 +1,4 @@
-"""Actions of ``predict(..., deterministic=True)`` are noticed; drawn ones never raise an alarm."""
+"""Actions of ``predict(..., deterministic=True)`` are detected; sampled ones are never reported."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def wrong_and_guaranteed(seed: int) -> bool:
     venv = DummyVecEnv([ThreeStates] * 8)
     venv.seed(seed)
     logged = ove.VecLogActionProbability(venv, model)
-    with suppress(ove.InvalidInputError):  # what is logged by then is evaluated all the same
+    with suppress(ove.InvalidInputError):  # evaluate what was logged until then
         loop(logged, model, 400, deterministic=True)
     _, truth = exact(probabilities(model))
     with suppress(ove.InvalidInputError):
@@ -76,7 +76,7 @@ def test_what_is_logged_already_is_marked(on_disk: bool, tmp_path: Path) -> None
     assert not logged.trajectories().metadata.deterministic_actions
     with pytest.raises(ove.InvalidInputError, match=NOT_DRAWN):
         loop(logged, model, 2000, deterministic=True)
-    with pytest.raises(ove.InvalidInputError, match=NOT_DRAWN):  # it stays so
+    with pytest.raises(ove.InvalidInputError, match=NOT_DRAWN):  # the log stays marked
         loop(logged, model, 1, deterministic=False)
     data = logged.trajectories()
     assert data.metadata.deterministic_actions
@@ -102,7 +102,7 @@ def test_what_is_logged_already_is_marked(on_disk: bool, tmp_path: Path) -> None
     ],
 )
 def test_every_family(case: str) -> None:
-    """Drawn actions pass, those of the mode do not, also late in a long log."""
+    """Sampled actions pass and modes do not, even late in a long log."""
     model = make_model(case, n_envs=4)
     if case == "TD3-box":
         from stable_baselines3.common.noise import NormalActionNoise
@@ -110,7 +110,7 @@ def test_every_family(case: str) -> None:
         model.action_noise = NormalActionNoise(np.zeros(2), np.full(2, 0.5))
     _, actions, observations, _ = CASES[case]
     logged = ove.VecLogActionProbability(toys(4, actions=actions, observations=observations), model)
-    if case != "TD3-box":  # its `predict` never draws
+    if case != "TD3-box":  # its `predict` never samples
         loop(logged, model, 300, deterministic=False)
     refused = "must carry the model's action noise" if case == "TD3-box" else NOT_DRAWN
     with pytest.raises(ove.InvalidInputError, match=refused):
@@ -133,7 +133,7 @@ def saturated(case: str) -> Any:
 
 @pytest.mark.parametrize("case", ["PPO-discrete", "PPO-box", "SAC-box", "DQN-discrete"])
 def test_no_alarm_at_saturated_policies(case: str) -> None:
-    """They take their mode nearly always, DQN in all environments at once."""
+    """They nearly always take their mode; DQN does so in all environments together."""
     model = saturated(case)
     venv = toys(16, actions=CASES[case][1])
     venv.seed(0)
@@ -147,7 +147,7 @@ def test_no_alarm_at_saturated_policies(case: str) -> None:
 
 @pytest.mark.parametrize("dependent", [False, True])
 def test_the_capital_is_a_martingale(dependent: bool) -> None:
-    """Its mean is 1 if actions are drawn, so that it rarely gets large; all p, several envs."""
+    """The expected capital is 1 if actions are sampled, for all p and with several environments."""
     rng = np.random.default_rng(0)
     finals = []
     for _ in range(4000):
@@ -181,7 +181,7 @@ def test_the_probability_of_the_mode_is_that_of_being_counted() -> None:
                     hits, log_p = distribution.mode_probability(  # type: ignore[misc]
                         distribution.sample(np.random.default_rng(1))
                     )
-                    # Never less than the truth: then there would be false alarms.
+                    # A probability below the truth would cause false alarms.
                     count = int(hits.sum())
                     p_value = binomtest(count, n, min(np.exp(log_p[0]), 1.0), alternative="greater")
                     assert p_value.pvalue > 1e-4, (low, mean, std)
@@ -196,7 +196,7 @@ def test_evaluation_callbacks_on_a_logged_environment() -> None:
     with pytest.raises(ove.InvalidInputError, match="evaluate_policy runs with deterministic"):
         evaluate_policy(model, logged, 2)
     with pytest.raises(ove.InvalidInputError, match="got none so far"):
-        logged.trajectories()  # nothing was logged, so that nothing is marked
+        logged.trajectories()  # nothing was logged, so nothing is marked
     drawn = EvalCallback(logged, n_eval_episodes=5, eval_freq=32, verbose=0, deterministic=False)
     model.learn(128, callback=drawn)
     data = logged.trajectories()

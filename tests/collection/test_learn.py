@@ -109,7 +109,7 @@ def test_ornstein_uhlenbeck_noise_in_learn(n_envs: int) -> None:
     )
     venv.set_model(model)
     model.learn(3000)
-    model.learn(15 * n_envs, reset_num_timesteps=False)  # the noise starts afresh, episodes do not
+    model.learn(15 * n_envs, reset_num_timesteps=False)  # resets the noise, not the episodes
     model.learn(3000, reset_num_timesteps=False)
     data = venv.trajectories()
     candidate = make_model(
@@ -176,7 +176,7 @@ def test_epsilon_is_read_at_the_draw() -> None:
 
     class Watch(BaseCallback):
         def _on_step(self) -> bool:
-            epsilons.append(model.exploration_rate)  # still that of the draw: it is updated later
+            epsilons.append(model.exploration_rate)  # that of the draw: updated afterward
             return True
 
     model.learn(500, callback=Watch())
@@ -260,7 +260,7 @@ def test_training_is_bit_identical(case: str) -> None:
 
 
 def test_observations_and_rewards_belong_to_their_step() -> None:
-    """Not the reset observation at the end, and not the rewards SB3 has added to in place."""
+    """No reset observations at the end of episodes, and no rewards that SB3 modified in place."""
     venv = ove.VecLogActionProbability(toys(3, early=0.2))
     model = learner("PPO-discrete", venv)
     venv.set_model(model)
@@ -392,7 +392,7 @@ def test_a_shared_noise_matrix_is_refused() -> None:
 
 
 def test_warm_up_of_models_that_learn_later_is_not_taken_for_the_policy() -> None:
-    """A loop of one's own that calls `predict` has no warm-up, whatever `learning_starts` says."""
+    """A custom loop that calls `predict` has no warm-up, whatever `learning_starts` says."""
     venv = ove.VecLogActionProbability(toys(1, actions="box"))
     model = learner("SAC-box", venv, learning_starts=10**6)
     venv.set_model(model)

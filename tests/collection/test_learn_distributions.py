@@ -120,7 +120,7 @@ def test_with_noise_that_remembers(case: str, monkeypatch: pytest.MonkeyPatch) -
 
 @pytest.mark.parametrize("case", ["PPO-box", "RecurrentPPO-discrete", "DQN-discrete", "SAC-box"])
 def test_under_statistics_that_change(case: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """VecNormalize goes on learning the mean and spread of the observations."""
+    """VecNormalize keeps updating the mean and variance of the observations."""
     check_uniform(learn(case, Spy(monkeypatch), wrap=VecNormalize))
 
 
@@ -144,7 +144,7 @@ def test_the_phases_are_those_of_the_algorithm(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_ars_is_refused() -> None:
-    """It acts without chance, with other weights than its own for every few episodes."""
+    """ARS acts deterministically, with perturbed weights that change every few episodes."""
     venv = ove.VecLogActionProbability(toys(1))
     model = ARS("MlpPolicy", venv, n_delta=2, device="cpu", seed=0)
     venv.set_model(model)
@@ -282,7 +282,7 @@ def test_a_wrong_distribution_is_noticed(name: str, monkeypatch: pytest.MonkeyPa
 
 
 def test_one_coin_for_several_environments_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Right for each environment, wrong for all together, as the wrapper warns."""
+    """Marginals are correct, but environments are dependent, as the wrapper warns."""
     with pytest.warns(ove.DependenceWarning):
         u = learn("DQN-discrete", Spy(monkeypatch), n_envs=4)
     with pytest.raises(AssertionError, match="differences between environments"):

@@ -1,4 +1,4 @@
-"""Environments that overwrite whatever they have ever given or got change nothing in the log."""
+"""Environments that overwrite arrays they returned or received do not change the log."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ENDS = ["PPO-discrete", "PPO-box", "PPO-dict", "PPO-image", "MaskablePPO-discret
 
 
 class Scribble:
-    """Overwrites in place everything it was shown, one call later."""
+    """Overwrites in place, at the next call, all arrays it was given."""
 
     def __init__(self) -> None:
         self.seen: list[Any] = []
@@ -49,7 +49,7 @@ class Scribble:
 
 
 def owned(observation: Any) -> Any:
-    """Arrays that can be written to, of the same values."""
+    """Writable copies of the arrays."""
     if isinstance(observation, Mapping):
         return {key: np.array(value) for key, value in observation.items()}
     return np.array(observation)
@@ -89,7 +89,7 @@ class Scribbling(gym.Wrapper[Any, Any, Any, Any]):
 
 
 class VecScribbling(VecEnvWrapper):
-    """A vectorized environment that gives its own arrays away."""
+    """A vectorized environment that returns its own arrays, not copies."""
 
     def __init__(self, venv: VecEnv) -> None:
         super().__init__(venv)
@@ -179,7 +179,7 @@ def test_single_wrapper(case: str) -> None:
             observation, _ = env.reset(seed=episode)
             ended = False
             while not ended:
-                # The model must see what the environment showed: a loop of careful manners.
+                # The model must see what the environment returned, so the loop copies it.
                 seen = owned(observation)
                 options = {"action_masks": inner.action_masks()} if "Mask" in case else {}
                 action, _ = model.predict(seen, **options)
@@ -266,7 +266,7 @@ class Reusing(gym.Wrapper[Any, Any, Any, Any]):
 
 
 def test_environments_that_reuse_their_buffer() -> None:
-    """Their final observations too: DummyVecEnv would show those of the next episode."""
+    """Final observations are kept too: DummyVecEnv would return those of the next episode."""
     model = make_model("PPO-discrete")
     right = ove.collect(model, toy("PPO-discrete"), 5, seed=0)
     reused = ove.collect(model, Reusing(toy("PPO-discrete")), 5, seed=0)

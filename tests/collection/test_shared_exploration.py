@@ -1,4 +1,4 @@
-"""DQN explores in all environments or in none: the log remembers it, and the label follows."""
+"""DQN explores in all environments or in none: the log records it and the label says so."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_no_wrong_number_is_called_guaranteed() -> None:
 
 
 def forgotten(data: ove.Trajectories) -> ove.Trajectories:
-    """The log as if nothing were known about how it was made."""
+    """The log without its record of how it was collected."""
     metadata = replace(data.metadata, shared_exploration=False, begun={})
     return replace(data, begins=None, overlaps=None, metadata=metadata)
 

@@ -59,7 +59,7 @@ def vector(makers: Any, mode: Any, kind: Any = SyncVectorEnv) -> Any:
 
 
 class Noting(ove.UniformPolicy):
-    """Notes for which observations it was told that an episode begins."""
+    """Records for which observations it was told that an episode begins."""
 
     starts: dict[tuple[int, int], bool]
 
@@ -151,7 +151,7 @@ def test_a_mode_that_is_not_known_is_refused() -> None:
 
 
 class ShortOrLong(gym.Env[Any, Any]):
-    """Episodes of 1 or 30 steps, a fair coin decides."""
+    """Episodes of 1 or 30 steps with probability 1/2 each."""
 
     observation_space = spaces.Discrete(1)
     action_space = spaces.Discrete(2)

@@ -1,4 +1,4 @@
-"""The wrapper of single environments: loops of one's own, Monitor, gymnasium's rules."""
+"""The wrapper of single environments: custom loops, Monitor, gymnasium's rules."""
 
 from __future__ import annotations
 
@@ -172,7 +172,7 @@ def test_episodes_that_end_while_another_is_under_way_are_counted(n_envs: int) -
     begun = [0] * n_envs
     ended: list[tuple[int, int]] = []
     for now in range(1, 101):
-        if now == 50:  # a reset in between ends nothing
+        if now == 50:  # a reset in the middle does not end an episode
             observations = venv.reset()  # every environment was in an episode
             begun = [now - 1] * n_envs
         actions, _ = model.predict(observations)

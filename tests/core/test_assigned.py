@@ -44,20 +44,20 @@ def statistics(
 
 
 def fixed(n: int, rng: np.random.Generator) -> np.ndarray[Any, Any]:
-    """The first tenth of the episodes, whatever happens."""
+    """Assign the first tenth of the episodes to the second arm."""
     del rng
     return (np.arange(n) < n // 10).astype(int)
 
 
 def random(n: int, rng: np.random.Generator) -> np.ndarray[Any, Any]:
-    """A coin for every episode."""
+    """Assign every episode independently."""
     arms = (rng.random(n) < 0.1).astype(int)
     arms[:4] = 0, 0, 1, 1
     return arms
 
 
 def by_users(n: int, rng: np.random.Generator) -> np.ndarray[Any, Any]:
-    """A coin for every ten episodes."""
+    """Assign blocks of ten episodes independently."""
     arms = np.repeat((rng.random(n // 10) < 0.1).astype(int), 10)
     arms[:2], arms[-2:] = 0, 1
     return arms
@@ -77,7 +77,7 @@ def test_the_expected_capital_is_at_most_1_for_means_that_differ(means: tuple[fl
         probability = float(np.prod(np.where(outcome == 1.0, p, 1.0 - p)))
         total += probability * np.exp(log_capital(outcome, *NOTHING, 0, s, fractions))
     assert total <= fractions.size
-    # Bets that react to what was seen gain by the trend of the means.
+    # Adaptive bets gain from the trend of the means.
     gained = 0.0
     for x in itertools.product((0.0, 1.0), repeat=p.size):
         outcome = np.array(x)

@@ -313,7 +313,7 @@ def test_a_logged_weight_above_its_bound_is_refused() -> None:
 
 
 def test_a_partial_product_above_the_bound_on_weights_is_refused() -> None:
-    # The weights are 1 and 0.5, but the first trajectory was at 4 on the way.
+    # The weights are 1 and 0.5, but the first trajectory reached 4 on the way.
     ratios = np.log([4.0, 0.25, 1.0, 0.5])
     stats = ove.trajectory_statistics(ratios, np.zeros(4), [2, 2], gamma=1.0, horizon=2)
     joined = type(stats).concatenate([stats.select(np.array([1])), stats])

@@ -1,4 +1,4 @@
-"""The band around the distribution function: step functions that hold together."""
+"""The band around the distribution function: step functions that bound it simultaneously."""
 
 from __future__ import annotations
 

@@ -172,7 +172,7 @@ def test_pair_cdis_is_refused_after_a_selection() -> None:
     message = r"'pair_cdis' needs sums over steps, which a selection of trajectories does not have"
     with pytest.raises(ove.InvalidInputError, match=message):
         ove.estimate_variance(selected, "pair_cdis")
-    # Joining selections does not bring the sums back.
+    # Joining selections does not restore the sums.
     joined = ove.TrajectoryStatistics.concatenate([part(0, 20, SUM, LAST_RATIO), selected])
     assert joined.step_sums is None
     with pytest.raises(ove.InvalidInputError, match=message):

@@ -72,7 +72,7 @@ def misses(
 
 
 def check(counts: dict[str, list[int]], trials: int) -> None:
-    """Fail where so many misses would be seen with probability below 1e-4 at the stated delta."""
+    """Fail if this many misses have a probability below 1e-4 at the stated delta."""
     for name, (lower, upper, either) in counts.items():
         delta = float(name.split()[-1])
         for count, level in ((lower, delta / 2), (upper, delta / 2), (either, delta)):

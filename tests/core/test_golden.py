@@ -1,4 +1,4 @@
-"""Fixed problems give the numbers they have always given.
+"""Results on fixed problems do not change.
 
 golden.json holds reference values, computed once; rtol 1e-12.
 """

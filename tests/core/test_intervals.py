@@ -305,7 +305,7 @@ def test_weights_above_1_on_average_are_refused_beyond_doubt_only() -> None:
 
     with pytest.raises(ove.MeanWeightError, match="must be 1 on average"):
         ove.mean_interval(stats(np.full(100, 1.25)), reward_range=(0, 1))
-    # By chance this happens, and is no proof.
+    # This may happen by chance, and proves nothing.
     assert ove.mean_interval(stats([1.5, 1.5, 1.5]), reward_range=(0, 1)).guaranteed
     rng = np.random.default_rng(0)
     for _ in range(300):

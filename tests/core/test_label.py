@@ -50,7 +50,7 @@ def test_truth_table(adaptive: bool, against: tuple[bool, ...]) -> None:
 
 
 def test_every_fact_has_its_reason() -> None:
-    handled = {"adaptive", "assigned"}  # by methods that account for them
+    handled = {"adaptive", "assigned"}  # some methods account for these
     assert set(EVIDENCE) - handled == set(EVIDENCE) & set(REASONS)
 
 

@@ -1,4 +1,4 @@
-"""Bounds as text are rounded outward, so that what is printed is as true as the bound itself."""
+"""Bounds as text are rounded outward, so that a printed bound is as valid as the exact one."""
 
 from __future__ import annotations
 

@@ -65,7 +65,7 @@ def moments() -> tuple[float, float]:
 def expected_capital(
     quantity: str, *, learned: bool, use_overlaps: bool, monkeypatch: pytest.MonkeyPatch
 ) -> float:
-    """E[capital] of the test of the true value, with `overlaps` or as if episodes were in turn."""
+    """E[capital] of a test of the truth, with `overlaps` or as if episodes were sequential."""
     mean, variance = moments()
 
     bets: list[tuple[BetTarget, Schedule]] = []

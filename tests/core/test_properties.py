@@ -1,4 +1,4 @@
-"""Whatever arrays come in, the public functions return a valid result or raise our own error."""
+"""For any input arrays, the public functions return a valid result or raise our own error."""
 
 from __future__ import annotations
 

@@ -25,13 +25,13 @@ LEVELS = (0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99)
 
 
 def probabilities(problem: Outcomes) -> list[str]:
-    """Limits at an atom, and between two of them."""
+    """Probabilities below an atom, and below a value between two atoms."""
     values = list(problem.distribution)
     return [f"p_below:{values[0]}", f"p_below:{(values[0] + values[-1]) / 2}"]
 
 
 def check(counts: dict[tuple[str, float], list[int]], trials: int) -> None:
-    """Fail where so many misses would be seen with probability below 1e-4 at the stated delta."""
+    """Fail if this many misses have a probability below 1e-4 at the stated delta."""
     for (name, delta), misses in counts.items():
         for count in misses:
             assert binom.sf(count - 1, trials, delta / 2) > 1e-4, f"{name} {delta}: {misses}"
@@ -39,7 +39,7 @@ def check(counts: dict[tuple[str, float], list[int]], trials: int) -> None:
 
 @dataclass(frozen=True)
 class Cell:
-    """A quantity of a problem at one n, one delta, and knowing the bound on the weights or not."""
+    """One quantity of a problem at one n and delta, with or without the bound on the weights."""
 
     problem: str
     quantity: str
@@ -90,7 +90,7 @@ def drawn_cells() -> list[Cell]:
     cells = []
     for k, (name, n) in enumerate(itertools.product(PROBLEMS, SIZES)):
         limits = probabilities(PROBLEMS[name])
-        # 4 is prime to 9, so that every level meets every n.
+        # 4 and 9 are coprime, so every level meets every n.
         turn = k // len(SIZES) + 4 * k
         chosen = [
             f"quantile:{LEVELS[turn % 9]}",
@@ -149,7 +149,7 @@ def learned_distribution() -> dict[float, float]:
 
 
 def adaptive_misses(rounds: int, trials: int) -> dict[tuple[str, float], list[int]]:
-    """Misses for the log of a behavior that learns, taken in order, with its overlaps."""
+    """Misses for the log of a behavior that learns, in order, with overlapping episodes."""
     names = ("quantile:0.25", "median", "cvar:0.3", "p_below:0.5")
     counts = {(name, 0.2): [0, 0] for name in names}
     for trial in range(trials):

@@ -1,4 +1,4 @@
-"""Confidence sequences: bounds that hold at every n at once, with several environments too."""
+"""Confidence sequences: bounds valid simultaneously at every n, also for several environments."""
 
 from __future__ import annotations
 

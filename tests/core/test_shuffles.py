@@ -34,7 +34,7 @@ def test_the_bound_is_the_one_that_seven_of_ten_rotations_agree_on() -> None:
         at_most = [quantity.betting_upper(sample, 0.035) <= upper for sample in rotations]
         assert sum(at_least) >= 7
         assert sum(at_most) >= 7
-        # No better bound has as many behind it.
+        # No tighter bound is supported by as many shuffles.
         assert sum(quantity.betting_lower(s, 0.07) > lower for s in rotations) < 7
         assert sum(quantity.betting_upper(s, 0.035) < upper for s in rotations) < 7
 

@@ -35,7 +35,7 @@ def test_when_an_unfinished_episode_can_have_begun() -> None:
     assert least.tolist() == [0, 0, 2]
     assert most.tolist() == [0, 1, 3]
     assert logging.lost_at(begins).tolist() == [3, 3, 3]
-    # Another writer goes on: it began when all of the first had ended.
+    # A second writer continues: it began when all episodes of the first had ended.
     more = np.append(begins, [begin_key(1, k) for k in (2, 3)])
     logging = Logging({0: LoggingRecord(6, 3, 3), 1: LoggingRecord(5, 2, 3)})
     least, most = logging.begun_between(more, np.append(overlaps, [0, 0]))

@@ -25,7 +25,7 @@ def misses(
     stop: str = "steps",
     drop: bool = False,
 ) -> dict[str, int]:
-    """How often each bound is wrong."""
+    """Number of misses of each bound."""
     counts = dict.fromkeys(("mean below", "mean above", "variance below", "variance above"), 0)
     for trial in range(n_trials):
         stats = queue.log(np.random.default_rng([trial, 7]), planned=planned, stop=stop)

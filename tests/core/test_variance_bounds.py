@@ -58,7 +58,7 @@ def test_the_square_of_the_half_spacing_is_allowed_for(monkeypatch: pytest.Monke
 
 @pytest.mark.parametrize("max_weight", [1e12, 1e15, 1e16, 1e20, 1e40, 1e150, 1e300])
 def test_a_bound_on_the_weight_that_says_nothing_changes_nothing(max_weight: float) -> None:
-    # Rounding errors of a control variate, times such a bound, must not pass for knowledge.
+    # Rounding errors of a control variate, times such a bound, must not be taken for information.
     rng = np.random.default_rng(0)
     lengths = np.minimum(rng.geometric(1 / 20, size=300), 200)
     log_ratios = np.log(np.where(rng.random(lengths.sum()) < 0.5, 1.02, 0.98))

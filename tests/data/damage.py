@@ -31,7 +31,7 @@ def make_log(path: Path) -> ove.Trajectories:
 
 
 def make_hot(path: Path, target: Path) -> None:
-    """Copy a log in the middle of a transaction, as a process leaves it that is killed there."""
+    """Copy a log in the middle of a transaction, as a process killed there would leave it."""
     connection = sqlite3.connect(path / "log.sqlite", isolation_level=None)
     connection.execute("PRAGMA journal_mode = PERSIST")
     connection.execute("PRAGMA cache_size = 1")
@@ -77,7 +77,7 @@ class Patient:
         self.errors += 1
 
     def restore(self) -> None:
-        """Bring all files back to where they were."""
+        """Restore all files."""
         for file in self.path.iterdir():
             if file not in self.files:
                 file.unlink()
@@ -88,7 +88,7 @@ class Patient:
                 file.write_bytes(content)
 
     def flips(self, n: int, rng: np.random.Generator) -> Iterator[tuple[Path, int, int]]:
-        """Files, positions and bits: as many in structure, in bytes that are used, and anywhere."""
+        """Files, positions and bits: equally many in structure, in used bytes, and anywhere."""
         for file, content in self.files.items():
             if not content:
                 continue

@@ -57,7 +57,7 @@ def acknowledge(n: int) -> None:
 
 
 def loop(path: str, seed: int) -> None:
-    """A loop of the user, with the wrapper of a single environment."""
+    """A custom loop, with the wrapper of a single environment."""
     model = ove.UniformPolicy(Counting.action_space, rng=seed)
     env = ove.LogActionProbability(Counting(seed), model, path, flush_every=FLUSH_EVERY)
     writer = env._logger.recorder._writer

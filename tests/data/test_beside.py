@@ -1,4 +1,4 @@
-"""Overwriting and compacting beside processes that write and read all the time."""
+"""Overwriting and compacting while other processes write and read."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ FIRST = 1000  # replacements count from here
 
 
 class Numbers:
-    """A number of every process, which all of them see."""
+    """One number per process, in shared memory."""
 
     def __init__(self) -> None:
         self._memory = mmap.mmap(-1, 8 * (N_WRITERS + N_READERS))
@@ -47,7 +47,7 @@ def write(path: Path, number: int, counts: Numbers) -> None:
 
 
 def read(path: Path, number: int, counts: Numbers) -> None:
-    """Check what is there: one replacement as a whole, then some episodes of every writer."""
+    """Check the log: one complete replacement, then some episodes of every writer."""
     while True:
         contents(path)
         counts[number] += 1

@@ -1,4 +1,4 @@
-"""Each checksum by itself: what only one of them can notice, and what forged ones declare."""
+"""Each checksum on its own: damage that only it detects, and forged values."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def write(path: Path) -> None:
 
 
 def change(path: Path, statement: str) -> None:
-    """Change a row behind the back of its checksum."""
+    """Change a row without updating its checksum."""
     connection = sqlite3.connect(path / INDEX)
     with connection:
         assert connection.execute(statement).rowcount == 1
@@ -57,7 +57,7 @@ def change(path: Path, statement: str) -> None:
     ],
 )
 def test_a_row_is_held_to_its_checksum(tmp_path: Path, table: str, statement: str) -> None:
-    """Most of these rows are readable without it, and would give other data or another label."""
+    """Without the checksum, most of these rows would give other data or another label."""
     write(tmp_path)
     change(tmp_path, statement)
     with pytest.raises(ove.StorageError, match=f"row . of the table {table} does not match"):
@@ -95,7 +95,7 @@ def test_rows_that_come_or_go_are_noticed(tmp_path: Path, statement: str) -> Non
 
 
 def test_an_earlier_row_with_its_checksum_is_noticed(tmp_path: Path) -> None:
-    """As a page that was not written would leave it: only the state row tells."""
+    """A page that was not written would leave this; only the state row reveals it."""
     data = some(6)
     writer = EpisodeWriter(tmp_path, data.metadata, flush_every=3)
     writer.add(data[:3])
@@ -115,7 +115,7 @@ def test_an_earlier_row_with_its_checksum_is_noticed(tmp_path: Path) -> None:
 def test_blocks_are_checked_before_parquet_sees_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In a file whose own checksums are right: headers of pages and the footer have none."""
+    """Parquet's own checksums are correct here; they do not cover page headers and the footer."""
     data = some(12)
     data.save(tmp_path)
     (shard,) = tmp_path.glob("part-*")
@@ -169,7 +169,7 @@ def test_a_payload_is_held_to_its_checksum(tmp_path: Path) -> None:
 @pytest.mark.parametrize("steps", [10**6, 10**12, 2**60])
 @pytest.mark.parametrize("kind", [ShardRow, BatchRow])
 def test_sizes_that_are_made_up_take_no_memory(tmp_path: Path, kind: Any, steps: int) -> None:
-    """Numbers of steps with checksums that fit, and nothing behind them."""
+    """Numbers of steps with valid checksums, but without data."""
     writer = EpisodeWriter(tmp_path, some(3).metadata)
     writer.add(some(3))
     writer.close(compact=kind is ShardRow)
@@ -209,7 +209,7 @@ def test_payloads_that_are_not_as_declared(
 
 
 def test_entries_that_do_not_fit_are_refused(tmp_path: Path) -> None:
-    """A number of episodes that is made up, checksums and all."""
+    """A forged number of episodes with valid checksums."""
     writer = EpisodeWriter(tmp_path, some(3).metadata)
     writer.add(some(3))
     writer.close()

@@ -1,4 +1,4 @@
-"""Compaction beside others that compact, overwrite or write at the very same moment."""
+"""Compaction while other processes compact, overwrite or write."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ OTHERS: dict[str, Callable[[Path, EpisodeWriter], object]] = {
 def test_another_process_is_faster(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, other: str
 ) -> None:
-    """It acts after the shard has been written, before the transaction that names it."""
+    """The other process acts between writing the shard and the transaction that names it."""
     writer = EpisodeWriter(tmp_path, DATA.metadata, flush_every=3)
     writer.add(DATA[:3])
     writer.add(DATA[3:9])

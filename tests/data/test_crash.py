@@ -26,7 +26,7 @@ def start(directory: Path, writer: int, flush_every: int, close: int) -> subproc
 
 
 def kill(process: subprocess.Popen[str], lines: int, delay: float) -> int:
-    """Kill some time after so many acknowledgements; return the last one that was made."""
+    """Kill some time after this many acknowledgments; return the last one."""
     assert process.stdout is not None
     assert process.stdout.readline() == "ready\n"
     seen = [process.stdout.readline() for _ in range(lines)]
@@ -48,7 +48,7 @@ def check_log(directory: Path, acknowledged: dict[int, int]) -> None:
         found = numbers[writers == writer]
         assert len(found) >= count
         assert (found == np.arange(len(found))).all()
-    # The last episodes of every writer are those at risk; of the rest, some.
+    # The last episodes of every writer are at risk; of the others, check a sample.
     ends = [np.flatnonzero(writers == writer)[-12:] for writer in acknowledged]
     some = np.random.default_rng(0).integers(0, len(data), 100)
     for i in np.unique(np.concatenate([*ends, some])):

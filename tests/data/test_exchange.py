@@ -90,7 +90,7 @@ def test_an_unfinished_episode_is_counted_in_every_format(
         ove.evaluate(unfinished, candidate_of(unfinished), method=method, **settings, **quantities)
         for method in methods
     ]
-    # One that would have been complete, had the log been a table of somebody's own.
+    # As a table of other origin, without the record of episodes, the log would count as complete.
     own = replace(unfinished, begins=None, metadata=replace(unfinished.metadata, begun={}))
     narrower = ove.evaluate(own, candidate_of(own), **settings, **quantities)
     assert narrower["mean"].interval.width < expected[0]["mean"].interval.width
@@ -244,7 +244,7 @@ def test_joined_tables_are_refused(renumber: bool, tmp_path: Path) -> None:
 
 
 def test_a_table_of_ones_own_making(tmp_path: Path) -> None:
-    """Without the column, the user vouches for the table; a frame has to be cleared as well."""
+    """Without the metadata column and `attrs`, a table counts as the user's own data."""
     table = coin(adaptive=True, shared_exploration=True).to_table()
     own = table.drop(columns="ove_metadata")
     stripped = [own, write(own, tmp_path / "own.parquet"), write(own, tmp_path / "own.feather")]

@@ -1,4 +1,4 @@
-"""Full disks, missing permissions and forks: our errors, old data intact, and writing goes on."""
+"""Full disks, missing permissions and forks: our errors, old data intact, and writing continues."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def test_a_fork_is_a_writer_of_its_own(tmp_path: Path) -> None:
     data = some(12)
     writer = EpisodeWriter(tmp_path, data.metadata, flush_every=5)
     writer.add(data[:5])
-    writer.add(data[5:7])  # pending: the child must not write them, too
+    writer.add(data[5:7])  # pending: the child must not write them as well
 
     def go_on() -> None:
         writer.add(data[9:])

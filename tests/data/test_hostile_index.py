@@ -1,4 +1,4 @@
-"""An index that somebody made up, checksums and all: its names never leave the directory."""
+"""A forged index with valid checksums: its file names never lead outside the directory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""SIGKILL while wrappers log: in a loop of the user, in `learn`, in `close`, several at a time."""
+"""SIGKILL while wrappers log: in a custom loop, in `learn`, in `close`, several at a time."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Nursery:
         return int(number)
 
     def kill(self, child: int, lines: int, delay: float) -> int:
-        """Kill some time after so many acknowledgements; return the last one that was made."""
+        """Kill some time after this many acknowledgments; return the last one."""
         last = 0
         for _ in range(lines):
             last = int(self._line())

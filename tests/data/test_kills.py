@@ -105,7 +105,7 @@ def test_many_kills(tmp_path: Path, task: str) -> None:
 
 
 def run_beside(path: Path, rounds: int) -> None:
-    """Overwrite and compact beside a living writer and readers."""
+    """Overwrite and compact while a writer and readers are running."""
     first, second = some(6, seed=1), some(9, seed=2)
     first.save(path)
     tail = some(2, seed=5)

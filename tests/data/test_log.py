@@ -1,4 +1,4 @@
-"""Logs that are opened, not loaded: what they say of themselves, and what is noticed as missing."""
+"""Logs that are opened, not loaded: their properties, and detection of missing parts."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ def test_a_shard_that_was_deleted_is_missed(tmp_path: Path) -> None:
         with pytest.raises(ove.StorageError, match=rf"{second.name}.*of 10 episodes"):
             read(tmp_path)
     third.unlink()
-    data.save(tmp_path, overwrite=True)  # nothing is missed that was to be replaced
+    data.save(tmp_path, overwrite=True)  # what is replaced need not be complete
     same(ove.Trajectories.load(tmp_path), data)
     data[:4].save(tmp_path, overwrite=True)
     same(ove.Trajectories.load(tmp_path), data[:4])
@@ -217,7 +217,7 @@ def test_what_cannot_be_opened(tmp_path: Path) -> None:
 
 
 def test_a_part_is_a_path_and_a_range(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is sent to another process is small, and it reads only the bytes of its range."""
+    """A pickled part is small, and another process reads only the bytes of its range."""
     rng = np.random.default_rng(0)
     n = 400_000
     data = ove.Trajectories.from_arrays(

@@ -1,4 +1,4 @@
-"""Identifiers of logs: kept by every operation, and telling parts that share no episode."""
+"""Identifiers of logs: kept by every operation, and they tell which parts share no episode."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_saving_and_joining_keep_identifiers(tmp_path: Path) -> None:
 
 
 def test_a_writer_keeps_few_identifiers(tmp_path: Path) -> None:
-    """Its own, and those of the logs it was given, but not one for every episode."""
+    """It keeps its own and those of the logs it was given, but not one for every episode."""
     part, _ = some(6).split(0.5)
     with_log = EpisodeWriter(tmp_path / "log", Metadata(), flush_every=2)
     with_log.add(part)
@@ -80,7 +80,7 @@ def test_parts_of_one_split_share_nothing() -> None:
 
 @pytest.mark.parametrize("seed", range(40))
 def test_parts_that_share_episodes_are_never_told_apart(seed: int) -> None:
-    """Any two parts made by slices, splits and joins: what has episodes in common says so."""
+    """Identifiers reveal common episodes of any two parts made by slices, splits and joins."""
     rng = np.random.default_rng(seed)
     data = some(24)
     numbered = {tuple(row): k for k, row in enumerate(data.rewards[data.starts][:, None].tolist())}

@@ -1,4 +1,4 @@
-"""pandas and Minari: there and back without loss."""
+"""pandas and Minari: round trips without loss."""
 
 from __future__ import annotations
 

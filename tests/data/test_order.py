@@ -1,4 +1,4 @@
-"""Order of what reaches the disk, for the sake of a power loss that no test can cause."""
+"""Order in which data reach the disk, because no test can cause a power loss."""
 
 from __future__ import annotations
 

@@ -68,7 +68,7 @@ class Interrupt(BaseCallback):
 
 
 def test_an_exception_out_of_learn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The process goes on, as a notebook does, and takes no further step."""
+    """The process keeps running, as a notebook does, but takes no further step."""
     venv = ove.VecLogActionProbability(
         DummyVecEnv([lambda: gym.make("CartPole-v1")]), path=tmp_path, flush_every=1000
     )

@@ -74,7 +74,7 @@ def test_a_buffer_is_what_the_wrapper_logged(case: str) -> None:
         (record,) = read.metadata.begun.values()
         starts = int(model.rollout_buffer.episode_starts.sum())
         assert (record.begun, record.ended, record.n_envs) == (starts, len(read), 3)
-        # Left out are episodes that reached the time limit, and those whose end is not there.
+        # Episodes that reached the time limit, and those without their end, are left out.
         full = int((logged.lengths == HORIZON).sum())
         assert len(logged) - full - 3 <= len(read) <= len(logged) - full
 

@@ -78,7 +78,7 @@ def test_a_damaged_shard_is_set_aside(tmp_path: Path) -> None:
 
 
 def test_a_writer_that_waits_for_a_repair(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It writes to the new index, not to the old one that it had opened."""
+    """The writer uses the new index, not the old one that it had opened."""
     data = some(9)
     for part in (data[:3], data[3:6]):
         with EpisodeWriter(tmp_path, part.metadata) as writer:

@@ -1,4 +1,4 @@
-"""Files: what is saved comes back, and what is damaged is named."""
+"""Files: saved logs are restored, and errors name what is damaged."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ def test_two_writers_share_a_directory(tmp_path: Path) -> None:
         one.add(a)
         two.add(b)
     one.close()
-    assert compact(tmp_path) == 1  # the other is still writing, and goes on
+    assert compact(tmp_path) == 1  # the other is still writing, and continues
     two.add(second[0])
     two.close()
     data = ove.Trajectories.load(tmp_path)

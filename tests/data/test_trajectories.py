@@ -1,4 +1,4 @@
-"""The value that is passed on: shapes, slices, joins, and what it refuses."""
+"""`Trajectories`: shapes, slices, joins, and invalid input."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def test_split_and_concat() -> None:
 
 
 def masked(n: int) -> Any:
-    """Array with one entry that is not known."""
+    """Array with one masked entry."""
     return np.ma.masked_array(np.ones(n, int), mask=np.arange(n) == n - 1)
 
 

@@ -1,7 +1,7 @@
 """A process that logs episodes and acknowledges them, to be killed at any moment.
 
 Run as ``python writer_process.py DIRECTORY SEED FLUSH_EVERY CLOSE_AFTER``: prints a line for every
-number of acknowledged episodes; with CLOSE_AFTER > 0 it closes after so many and begins anew.
+number of acknowledged episodes; with CLOSE_AFTER > 0 it closes after that many and starts again.
 """
 
 from __future__ import annotations

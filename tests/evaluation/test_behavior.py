@@ -16,7 +16,7 @@ RNG = np.random.default_rng(0)
 
 
 def log(n: int, *, seed: int = 0, adaptive: bool = False) -> ove.Trajectories:
-    """One step; action 1 gives a return of 1 for certain, action 0 one of 0 or 2."""
+    """One step; action 1 always returns 1, action 0 returns 0 or 2."""
     rng = np.random.default_rng(seed)
     actions = rng.integers(2, size=n)
     rewards = np.where(actions == 1, 1.0, 2.0 * rng.integers(2, size=n))

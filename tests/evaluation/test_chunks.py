@@ -1,4 +1,4 @@
-"""Reading in pieces changes nothing."""
+"""Chunks of a log make up the whole log."""
 
 from __future__ import annotations
 

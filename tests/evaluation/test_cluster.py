@@ -1,4 +1,4 @@
-"""A real Dask cluster of two worker processes does the same, to the last bit."""
+"""A real Dask cluster of two worker processes gives bit-identical results."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def test_heavy_tasks_go_straight_to_the_workers(
     candidate: PPO, address: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("ove_sb3.data.log._MOST_STEPS", 1 << 18)
-    data = simulate(choices(make_model(0)), 120_000, seed=1)  # more than Dask likes in a task
+    data = simulate(choices(make_model(0)), 120_000, seed=1)  # too large for one Dask task
     here = ove.evaluate(data, candidate, **SETTINGS)
     same_result(ove.evaluate(data, candidate, **SETTINGS, scheduler=address), here)
 

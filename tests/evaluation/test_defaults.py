@@ -1,4 +1,4 @@
-"""What is evaluated where no quantities are named."""
+"""Quantities that are evaluated by default."""
 
 from __future__ import annotations
 

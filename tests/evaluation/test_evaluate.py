@@ -36,7 +36,7 @@ def result(data: ove.Trajectories, candidate: PPO) -> ove.Evaluation:
 
 
 def known_log_probs(model: PPO, data: ove.Trajectories) -> NDArray[np.float64]:
-    """By table: the cell that was seen, the action that was taken."""
+    """Log-probabilities of the logged actions, from a table."""
     forward = choices(model)[np.asarray(data.observations).argmax(axis=1)]
     return np.asarray(np.log(np.where(data.actions == 1, forward, 1 - forward)))
 
@@ -73,7 +73,7 @@ DEFAULT_NAMES = ["mean", "variance", "std", "quantile:0.05", "median", "quantile
 
 
 def misses(n_trials: int, n: int, delta: float) -> tuple[int, int]:
-    """How often the joint interval misses mean or variance, and the same for one interval."""
+    """Misses of mean or variance by joint intervals, and of the variance by single intervals."""
     behavior, candidate = make_model(0, 0.4), make_model(2, 0.4)
     mean, variance = exact_moments(choices(candidate))
     joint = single = 0
@@ -265,7 +265,7 @@ class Endless(gym.Env[Any, Any]):
 
 
 def test_a_loop_that_resets_episodes_counts_them_at_their_worst() -> None:
-    """Returns of what is left are far too small."""
+    """The returns of the remaining episodes are far too small."""
     policy = ove.UniformPolicy(Endless().action_space)
     env = ove.LogActionProbability(Endless(), policy)
     for episode in range(100):
@@ -297,7 +297,7 @@ def test_wrong_probabilities_prove_nothing() -> None:
     data = ove.Trajectories.from_arrays(
         observations=np.zeros((2000, 1)),
         actions=right.astype(int),
-        log_probs=np.full(2000, np.log(0.4)),  # it was 0.5
+        log_probs=np.full(2000, np.log(0.4)),  # wrong: it was 0.5
         rewards=right.astype(float),
         lengths=np.ones(2000, dtype=int),
     )
@@ -332,7 +332,7 @@ def test_the_seed_is_named_and_repeats_the_result(data: ove.Trajectories, candid
 
 def test_how_many_episodes_halve_the_interval() -> None:
     behavior, candidate = make_model(0, 0.4), make_model(2, 0.4)
-    widths = []  # vary from log to log: the middle of several counts
+    widths = []  # vary from log to log, so their median is tested
     for seed in range(9):
         small = ove.evaluate(simulate(choices(behavior), 1000, seed=seed), candidate, gamma=GAMMA)
         assert small.episodes_to_halve is not None

@@ -1,4 +1,4 @@
-"""`behavior=` for every kind of policy, and through every door: command line, callback, cluster."""
+"""`behavior=` for every kind of policy, on the command line, in the callback and on a cluster."""
 
 from __future__ import annotations
 

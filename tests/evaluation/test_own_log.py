@@ -159,7 +159,7 @@ def test_selection_by_the_callback(tmp_path: Path) -> None:
     assert reasons(first, best) == reasons(data, best) == [SELECTED]
     assert reasons(second, best) == []
     assert reasons(data.split(0.5, rng=0)[1], best) == [SELECTED]
-    assert reasons(first, model) == []  # nothing has selected it: it is the last one anyway
+    assert reasons(first, model) == []  # not selected: it is the last model in any case
     stopped = small_ppo()
     stopping = ove.OffPolicyVarianceCallback(
         first, eval_freq=32, verbose=0, callback_after_eval=Stop(), method=ONE_ORDER

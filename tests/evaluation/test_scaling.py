@@ -1,4 +1,4 @@
-"""Where a log is, how it is divided and which process works on it changes no bit of a result."""
+"""Results are bit-identical wherever a log is, however it is divided, in whichever process."""
 
 from __future__ import annotations
 

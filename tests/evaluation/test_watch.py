@@ -26,7 +26,7 @@ STATED: dict[str, Any] = {"gamma": 1.0, "reward_range": (0, 1), "return_range": 
 
 
 def watch(path: Path, queue: Queue, *requirements: str, **options: Any) -> ove.Decision:
-    """Decide about what is there."""
+    """Watch the log as it is, without waiting for more."""
     more = {"max_weight": queue.max_ratio, "timeout": 0.0, "poll_seconds": 0.0, **options}
     return ove.watch(path, candidate(queue), requirements, **{**STATED, **more})
 
@@ -51,7 +51,7 @@ def test_restarts_and_timing_do_not_change_the_decision(queue: Queue, tmp_path: 
     assert decision.n == numbers[-1]
     assert numbers == sorted(numbers)
     assert "writers of the log followed one another" in decision.assumptions[-1]
-    # It is kept, whatever comes later, and an evaluation of the whole log comes to the same.
+    # The decision is final, and an evaluation of the whole log agrees with it.
     writer.run(100)
     writer.venv.close()
     assert watch(path, queue, *requirements) == decision

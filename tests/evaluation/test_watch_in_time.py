@@ -1,4 +1,4 @@
-"""`watch` beside processes that are killed, and its errors over many logs."""
+"""`watch` while processes are killed, and its error rate over many logs."""
 
 from __future__ import annotations
 
@@ -147,7 +147,7 @@ FALSE = ("mean >= {mean}", "mean <= {mean}", "variance <= {variance}", "variance
 
 
 def run_false(n_runs: int, tmp_path: Path, delta: float) -> int:
-    """How many of the runs prove a requirement that is false by a hair."""
+    """Number of runs that prove a requirement that is false by 1e-9."""
     count = 0
     for run in range(n_runs):
         queue = Queue((1, 16, 64)[run % 3], 0, (100, 1), (1.0, 0.0), candidate=0.6)

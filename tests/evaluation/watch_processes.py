@@ -3,7 +3,7 @@
 ``python -m tests.evaluation.watch_processes write DIRECTORY SEED N_ENVS N_STEPS`` logs visits, then
 waits.
 ``python -m tests.evaluation.watch_processes watch DIRECTORY N_ENVS`` prints the number of episodes
-of every evaluation and, at last, the decision as JSON.
+of every evaluation and, finally, the decision as JSON.
 """
 
 from __future__ import annotations

@@ -39,7 +39,7 @@ class Deadly:
 
 
 class DeadlyPolicy(ove.UniformPolicy):
-    """Kills the process that first asks for its probabilities, unless that has made it."""
+    """Kills the first process, other than its creator, that asks for its probabilities."""
 
     def __init__(self, space: Any, folder: Path) -> None:
         super().__init__(space)

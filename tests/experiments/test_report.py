@@ -31,6 +31,6 @@ def test_a_page_is_filled_from_the_files(tmp_path: Path) -> None:
     assert "between" in text
     assert "kept" in text
     assert (tmp_path / "images" / "reproduction_known_a.png").stat().st_size > 10_000
-    # Once more changes nothing.
+    # A second run changes nothing.
     assert main(["--results", str(results), "--page", str(page)]) == 0
     assert page.read_text() == text

@@ -1,4 +1,4 @@
-"""The public entry points, with arguments that are right, and what a right result is."""
+"""The public entry points, with valid arguments and checks of their results."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ CANDIDATE = LOG_PROBS + _RNG.uniform(-0.2, 0.1, STEPS)
 
 @dataclass(frozen=True)
 class EntryPoint:
-    """A call with arguments that are right.
+    """A call with valid arguments.
 
     Attributes
     ----------
@@ -38,7 +38,7 @@ class EntryPoint:
     arguments : dict
         By name; some of them are changed.
     check : callable
-        From the result and the arguments; raises if the result is not right.
+        Takes the result and the arguments; raises if the result is wrong.
     """
 
     name: str
@@ -48,7 +48,7 @@ class EntryPoint:
 
 
 def log(**changes: Any) -> ove.Trajectories:
-    """Log with all that is needed."""
+    """A valid log, with some arguments changed."""
     arguments: dict[str, Any] = {
         "observations": np.arange(2.0 * STEPS).reshape(STEPS, 2),
         "actions": ACTIONS,
@@ -112,7 +112,7 @@ def check_interval(result: ove.Interval, given: dict[str, Any]) -> None:
 
 
 def check_estimate(result: float, given: dict[str, Any]) -> None:
-    """The plain average, where the estimator is one."""
+    """The PDIS estimate of the mean is the average over trajectories."""
     assert isinstance(result, float)
     assert math.isfinite(result)
     if given["quantity"] == "mean" and given["estimator"] == "pdis":
@@ -168,7 +168,7 @@ def check_evaluation(result: ove.Evaluation, given: dict[str, Any]) -> None:
 
 
 def check_log_prob(result: NDArray[np.float64], given: dict[str, Any]) -> None:
-    """A fair coin, or the action that a deterministic policy takes."""
+    """Log-probabilities of a fair coin, or of a deterministic policy."""
     assert result.shape == (STEPS,)
     expected = (0.0, -math.inf) if given["deterministic"] else (math.log(0.5),)
     assert np.isclose(result[:, None], expected).any(axis=1).all()
@@ -181,17 +181,17 @@ class OneStep(gym.Env[Any, Any]):
     action_space = spaces.Discrete(2)
 
     def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
-        """First observation."""
+        """Start an episode with an observation of zeros."""
         super().reset(seed=seed)
         return np.zeros(2, np.float32), {}
 
     def step(self, action: Any) -> Any:
-        """The end."""
+        """End the episode, with the action as the reward."""
         return np.zeros(2, np.float32), float(action), True, False, {}
 
 
 def collect(**arguments: Any) -> ove.Trajectories:
-    """Collect, but never for hours."""
+    """Collect, with limits on the size of the run."""
     for name in ("n_episodes", "n_envs"):
         value = arguments[name]
         if isinstance(value, (int, np.integer)) and value > 5:

@@ -1,4 +1,4 @@
-"""Whatever is passed in: our error, or a right result, and nothing else."""
+"""Any input gives an error of this package or a correct result."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 If action a_t was drawn from the claimed distribution F_t, which may depend on everything before t,
 then u_t = F_t(a_t-) + V_t F_t({a_t}) are independent and uniform (Rosenblatt, 1952; V_t uniform).
-This holds while a model learns from the very same actions, so that it can be tested there too. That
+This holds while a model learns from the same actions, so that it can be tested there too. That
 `log_prob`, the number that is logged, belongs to F_t is checked as well.
 """
 
@@ -50,9 +50,9 @@ def check_uniform(u: FloatArray) -> None:
 
 
 def _uniform_samples(u: FloatArray) -> Iterator[tuple[str, FloatArray]]:
-    """Functions of independent uniforms that are so themselves, each blind to other errors."""
+    """Transforms that keep uniforms uniform, each sensitive to different errors."""
     yield "ranks", u
-    yield "distances from the middle", np.abs(2.0 * u - 1.0)  # a spread that is wrong
+    yield "distances from the middle", np.abs(2.0 * u - 1.0)  # a wrong spread
     for axis, name in enumerate(("steps", "environments", "columns")):  # dependence
         if u.shape[axis] > 1:
             yield f"differences between {name}", np.diff(u, axis=axis) % 1.0
@@ -76,7 +76,7 @@ def pit(
 def _pit_of_choices(
     distribution: ActionDistribution, actions: NDArray[Any], rng: np.random.Generator
 ) -> FloatArray:
-    """Choices in the order of their claimed probability, which a claim too sharp makes uneven."""
+    """Order choices by claimed probability, so that an overconfident claim is uneven."""
     choices = all_actions(distribution.action_space)
     n = len(distribution)
     p = np.exp([distribution.log_prob(np.repeat(choice[None], n, axis=0)) for choice in choices]).T

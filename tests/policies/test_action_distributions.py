@@ -97,7 +97,7 @@ def test_the_behavior_itself_has_log_ratio_zero(case: str) -> None:
     data = ove.collect(model, toys(4, actions=space, observations=observations), 8, seed=2)
     assert (ove.log_prob(model, data) == data.log_probs).all()
     assert (ove.log_prob(model, data[[5, 1]]) == data[[5, 1]].log_probs).all()
-    # Computed anew it is the same up to the rounding of single precision.
+    # Recomputed, it is the same up to rounding in single precision.
     again = ove.log_prob(
         model,
         data.observations,

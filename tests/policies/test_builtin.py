@@ -135,7 +135,7 @@ def test_uniform_spaces() -> None:
 
 
 def test_one_observation_or_a_batch_by_the_space() -> None:
-    """By the shape of the observation space, as `BasePolicy.predict` decides."""
+    """The shape of the observation space decides, as in `BasePolicy.predict`."""
     for observations, space in OBSERVATIONS.items():
         space.seed(3)
         one, batch = space.sample(), repeat(space.sample(), 3)
@@ -181,7 +181,7 @@ def test_one_observation_or_a_batch_without_a_space() -> None:
 
 
 def test_predict_agrees_with_the_models_of_sb3() -> None:
-    """On the shapes of actions, for the same observations."""
+    """Actions have the same shapes for the same observations."""
     for case in ("PPO-discrete", "PPO-multidiscrete", "PPO-box", "PPO-dict"):
         model = make_model(case)
         policy = ove.MixturePolicy([model], [1.0])

@@ -104,7 +104,7 @@ def test_a_reset_begins_a_new_draw() -> None:
     for _ in range(60):
         observation, _ = env.reset()
         state, ended = None, False
-        cut = int(rng.integers(1, 12))  # some episodes are left before their end
+        cut = int(rng.integers(1, 12))  # some episodes are abandoned before their end
         for _ in range(cut):
             start = np.array([state is None])
             action, state = canary.predict(observation[None], state, start)

@@ -28,7 +28,7 @@ Unsupported = ove.UnsupportedPolicyError
 
 
 class Residual(nn.Module):
-    """As in SB3's guide, with a way of its own through the layers."""
+    """As in SB3's guide, with a forward pass of its own."""
 
     def __init__(self, n: int) -> None:
         super().__init__()

@@ -124,7 +124,7 @@ def test_a_canary_narrows_the_interval_of_long_episodes() -> None:
     before = ove.evaluate(plain, NEW, **settings)
     assert canary["mean"].interval.width < 0.5 * before["mean"].interval.width
     other = ove.TabularPolicy([[0.6, 0.4], [0.4, 0.6]])
-    assert ove.evaluate(log, other, **settings)["mean"].interval.guaranteed  # no component of it
+    assert ove.evaluate(log, other, **settings)["mean"].interval.guaranteed  # no component
 
 
 def test_partial_products_never_exceed_the_bound() -> None:

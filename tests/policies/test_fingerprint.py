@@ -97,7 +97,7 @@ def test_what_cannot_be_told_has_none() -> None:
     replaced.policy.action_net.forward = lambda x: x
     assert fingerprint(replaced) is None
     assert fingerprint(ove.MixturePolicy([own], [1.0])) is None
-    # A change is seen all the same.
+    # A change is still detected.
     policy = as_policy(own)
     before = policy.state_digest()
     assert policy.state_digest() == before
@@ -120,7 +120,7 @@ def test_no_shortcut_for_another_activation() -> None:
 def test_a_mixture_whose_component_has_changed() -> None:
     candidate = make_model("PPO-discrete")
     mixture = ove.MixturePolicy([candidate, ove.UniformPolicy(spaces.Discrete(4))], [0.8, 0.2])
-    candidate.learn(32)  # before it acts: what acts is what is live
+    candidate.learn(32)  # before it acts: the mixture uses the current weights
     assert mixture.max_ratio(candidate) == pytest.approx(1.25)
     data = ove.collect(mixture, toys(1), 20, seed=0)
     assert mixture.max_ratio(candidate) == pytest.approx(1.25)

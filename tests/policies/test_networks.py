@@ -1,4 +1,4 @@
-"""The short way through plain networks gives what the networks give, and only where it may."""
+"""The fast path for plain networks gives their own outputs, and is used only where valid."""
 
 from __future__ import annotations
 

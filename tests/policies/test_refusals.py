@@ -134,7 +134,7 @@ def test_classes_that_act_by_themselves() -> None:
 
 
 def test_networks_that_act_by_themselves() -> None:
-    """Also if they bear the name of the class they replace."""
+    """Even if they have the name of the class they replace."""
 
     def of_td3(name: str, method: str) -> type:
         return type(name, (td3.Actor,), {method: lambda self, *args: torch.zeros(1, 2)})
@@ -237,7 +237,7 @@ def test_spaces_that_do_not_fit() -> None:
 
 
 class _Other(Toy):
-    """Other observations than a model's."""
+    """An environment with another observation space than the model's."""
 
     def __init__(self, space: Any) -> None:
         super().__init__()

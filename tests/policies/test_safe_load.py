@@ -30,7 +30,7 @@ from .toys import ACTIONS, CASES, OBSERVATIONS, Toy, make_model, normal_noise, t
 
 
 class Bomb:
-    """Unpickling it is a crime."""
+    """An object that fails the test if it is unpickled."""
 
     def __reduce__(self) -> Any:
         return exploded, ()
@@ -57,7 +57,7 @@ def no_pickle(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def spaces_of(case: str) -> tuple[Any, Any]:
-    """As a log gives them."""
+    """Observation and action space, as a log stores them."""
     _, action, observation, _ = CASES[case]
     both = OBSERVATIONS[observation], ACTIONS[action]
     return make_space(describe_space(both[0])), make_space(describe_space(both[1]))
@@ -259,7 +259,7 @@ def test_arguments(tmp_path: Path) -> None:
 
 
 def test_the_command_line(tmp_path: Path) -> None:
-    """`collect`, `evaluate` and `compare` with armed files, also as the behavior."""
+    """`collect`, `evaluate` and `compare` with files that contain a bomb, also as the behavior."""
     PPO("MlpPolicy", "CartPole-v1", seed=0, device="cpu").save(tmp_path / "model.zip")
     file = str(arm(tmp_path / "model.zip", tmp_path / "armed.zip"))
     log = str(tmp_path / "log")

@@ -215,7 +215,7 @@ def test_images_are_those_of_sb3(space: spaces.Space[Any]) -> None:
 
 
 def test_short_episodes_are_not_favored() -> None:
-    """The first n to finish would be the short ones: each environment has a share instead."""
+    """The first n to finish would be short ones, so each environment contributes a fixed share."""
     model = ove.UniformPolicy(Toy().action_space)
     lengths = np.concatenate(
         [ove.collect(model, toys(20, early=0.3), 20, seed=s).lengths for s in range(150)]

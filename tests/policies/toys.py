@@ -109,7 +109,7 @@ CASES: dict[str, tuple[str, str, str, dict[str, Any]]] = {
 
 
 def make_model(case: str, seed: int = 0, n_envs: int = 1, venv: Any = None, **extra: Any) -> Any:
-    """A model of this case with weights that are far from their start."""
+    """A model of this case with weights far from their initial values."""
     algorithm, space, observations, options = CASES[case]
     cls = getattr(stable_baselines3, algorithm, None) or getattr(sb3_contrib, algorithm)
     venv = toys(n_envs, actions=space, observations=observations) if venv is None else venv

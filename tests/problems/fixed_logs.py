@@ -102,7 +102,7 @@ def _simulate(
 ) -> Steps:
     """Actions of `behavior`, a table of probabilities by observation, and rewards for them.
 
-    With `drift` the behavior moves towards uniform and back while episodes are logged.
+    With `drift` the behavior moves toward uniform and back while episodes are logged.
     """
     n = int(lengths.sum())
     episode = np.repeat(np.arange(lengths.size), lengths)

@@ -1,4 +1,4 @@
-"""Episodes whose length goes with their return, logged for a number of steps."""
+"""Episodes whose length depends on their return, logged for a number of steps."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Queue:
 
     Two equally likely actions; the candidate takes the first with probability `candidate`. It
     leads to an episode of `lengths[0]` steps and the return `returns[0]` with probability 0.9, else
-    both are as of the other action.
+    to those of the other action.
     """
 
     n_envs: int
@@ -86,7 +86,7 @@ class Queue:
         )
 
     def _good_news(self, returns: np.ndarray, end: np.ndarray) -> int:
-        """First time from half of the steps on when the mean of what has ended is high."""
+        """First time in the second half at which the mean return of ended episodes is high."""
         mean = sum(self.returns) / 2
         for now in range(self.n_steps // 2, self.n_steps, max(1, self.n_steps // 50)):
             ended = returns[end <= now]

@@ -1,4 +1,4 @@
-"""Visits whose length goes with their return, as a gymnasium environment that can be logged."""
+"""Visits whose length depends on their return, as a gymnasium environment that can be logged."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ REWARD_RANGE = (0.0, 1.0)
 
 
 class Visit(gym.Env[Any, Any]):
-    """The first action decides about the length and the return of an episode, the others nothing.
+    """The first action determines the length and the return of an episode; others do nothing.
 
     The same distribution of returns as `Queue`, with the return paid at the end.
     """
@@ -66,7 +66,7 @@ class Visits:
         self.observations = self.venv.reset()
 
     def run(self, n_steps: int) -> None:
-        """Log so many steps of every environment."""
+        """Log this many steps of every environment."""
         for _ in range(n_steps):
             actions, _ = self.policy.predict(self.observations)
             self.observations, *_ = self.venv.step(actions)

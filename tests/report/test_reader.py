@@ -1,4 +1,4 @@
-"""What a reader of a report needs: origin, meanings, hovering, legends, assumptions, next steps."""
+"""Information that readers need: origin, meanings, hovering, legends, assumptions, next steps."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What people with a color vision deficiency see, and how far colors are apart.
+"""Simulated color vision deficiencies, and distances between colors.
 
 The matrices are those of Vienot, Brettel and Mollon (1999) for the two red-green deficiencies, and
 of Machado, Oliveira and Fernandes (2009) for tritanopia, on linear RGB.
