@@ -191,7 +191,7 @@ def test_a_worker_that_goes_while_data_are_sent_counts_as_lost(
         calls.append(args)
         if len(calls) == 1:
             raise KeyError("tcp://127.0.0.1:1")  # as the scheduler does
-        return scatter(client, *args, **kwargs)
+        return scatter(client, *args, **kwargs)  # type: ignore[no-untyped-call]
 
     monkeypatch.setattr(Client, "scatter", gone_once)
     found = ove.evaluate(data, candidate, gamma=GAMMA, horizon=HORIZON, scheduler=address)
