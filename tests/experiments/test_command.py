@@ -60,13 +60,14 @@ def test_sizes_are_chosen() -> None:
     [(BANDIT, [[0.005, 0.985, 0.002, 0.005, 0.003]]), (GRIDWORLD, diagonal_policy())],
     ids=["recommender", "gridworld"],
 )
-def test_guaranteed_bounds_hold(study: Study, candidate: list[list[float]]) -> None:
+@pytest.mark.parametrize("n_trials", [20, pytest.param(100, marks=pytest.mark.slow)])
+def test_guaranteed_bounds_hold(study: Study, candidate: list[list[float]], n_trials: int) -> None:
     from ove_sb3.experiments.domains import make_domain
 
     domain = make_domain(study, candidate)
     moments = domain.exact_moments()
     assert moments is not None
-    sizes = Sizes(n_trials=60, n_grid=(100, 400), truth_episodes=0)
+    sizes = Sizes(n_trials=n_trials, n_grid=(100, 400), truth_episodes=0)
     cells = [
         cell
         for trial in range(sizes.n_trials)

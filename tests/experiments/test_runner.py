@@ -134,8 +134,15 @@ def test_the_settings_are_saved_with_versions(tmp_path: Path) -> None:
     assert set(plain["versions"]) >= {"python", "numpy", "ove-sb3", "torch", "stable-baselines3"}
 
 
-@pytest.mark.parametrize("jobs", [1, 2])
-@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
+@pytest.mark.parametrize(
+    ("how", "jobs"),
+    [
+        (signal.SIGINT, 1),
+        (signal.SIGKILL, 2),
+        pytest.param(signal.SIGINT, 2, marks=pytest.mark.slow),
+        pytest.param(signal.SIGKILL, 1, marks=pytest.mark.slow),
+    ],
+)
 def test_finished_trials_survive(how: signal.Signals, jobs: int, tmp_path: Path) -> None:
     size = ["--trials", str(MANY.n_trials), "--n", *map(str, MANY.n_grid)]
     command = [sys.executable, "-c", COMMAND, "all", *size, "--jobs", str(jobs)]
