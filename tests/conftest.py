@@ -2,14 +2,30 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
+
+from tests.entropy import seed_everything
 
 if TYPE_CHECKING:
     from stable_baselines3 import PPO
 
     import ove_sb3 as ove
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_call(item: pytest.Item) -> None:
+    """Every test draws the same numbers in every run, alone or among others."""
+    seed_everything(item.nodeid)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_fixture_setup(
+    fixturedef: pytest.FixtureDef[Any], request: pytest.FixtureRequest
+) -> None:
+    """So does every fixture, whichever test asks for it first."""
+    seed_everything(f"{request.node.nodeid} {fixturedef.argname}")
 
 
 @pytest.fixture(scope="session", autouse=True)

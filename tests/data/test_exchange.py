@@ -56,18 +56,20 @@ def assert_same(result: ove.Evaluation, expected: ove.Evaluation) -> None:
 
 @pytest.fixture(scope="module")
 def unfinished() -> ove.Trajectories:
-    """3,000 steps of CartPole by a fair coin, stopped in the middle of an episode."""
+    """Some 3,000 steps of CartPole by a fair coin, stopped in the middle of an episode."""
     env = gym.make("CartPole-v1")
     model = ove.UniformPolicy(env.action_space)
     logged = ove.LogActionProbability(env, model)
     observation, _ = logged.reset(seed=0)
-    for _ in range(3_000):
+    steps, under_way = 0, False
+    while steps < 3_000 or not under_way:
         action, _ = model.predict(observation)
         observation, _, terminated, truncated, _ = logged.step(action)
-        if terminated or truncated:
+        steps, under_way = steps + 1, not (terminated or truncated)
+        if not under_way:
             observation, _ = logged.reset()
     data = logged.trajectories()
-    assert data.n_steps < 3_000
+    assert data.n_steps < steps
     assert data.metadata.incomplete_fraction > 0
     return data
 
