@@ -264,8 +264,9 @@ def test_returns_far_from_zero_are_not_lost_in_rounding(offset: float, horizon: 
     "problem", [recommender(), gridworld(6), gridworld(15), chain(8)], ids=lambda p: p.name
 )
 def test_regression_is_closest_where_trajectories_are_few(problem: Problem) -> None:
+    # Errors are heavy-tailed: fewer data sets would compare the luck of one or two of them.
     errors = dict.fromkeys(("regression", "crossfit", "wis"), 0.0)
-    for seed in range(200):
+    for seed in range(1_000):
         stats = problem.statistics(100, np.random.default_rng([seed, 5]))
         for name in errors:
             errors[name] += (ove.estimate_variance(stats, name) - problem.variance) ** 2

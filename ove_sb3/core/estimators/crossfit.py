@@ -161,10 +161,11 @@ class ControlFit:
     system: FloatArray
 
 
-def fit_controls(train: FloatArray, m: float, form: str) -> ControlFit:
+def fit_controls(train: FloatArray, m: float, form: str, *, strong: float = _STRONG) -> ControlFit:
     """Fit the control variates on the second moments `train` of the base columns.
 
-    By `form` the combinations start from
+    `strong` is the penalty of the differences between the two forms. By `form` the combinations
+    start from
 
     - ``"coupled"``: the coupled- and per-decision forms, with the full-trajectory ones as controls;
     - ``"whole"``: the full-trajectory forms alone, where the others are the same or would be
@@ -194,7 +195,7 @@ def fit_controls(train: FloatArray, m: float, form: str) -> ControlFit:
     # A control that is but rounding error, such as the contrasts at horizon one, is left out.
     used = spreads > _NEGLIGIBLE * (controls**2 @ np.diag(squares))
     controls = controls[used] / np.sqrt(spreads[used])[:, None]
-    penalties = np.array([_STRONG] * len(contrasts) + [_LIGHT] * len(weights))
+    penalties = np.array([strong] * len(contrasts) + [_LIGHT] * len(weights))
     system = controls @ squares @ controls.T + np.diag(penalties[used])
     explained = controls @ covariance @ np.stack([second, first], axis=1)
     coefficients = np.linalg.solve(system, explained)

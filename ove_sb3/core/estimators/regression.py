@@ -16,6 +16,7 @@ from .base import Estimator, add
 from .crossfit import base_columns, control_form, fit_controls, fitted_center
 from .smooth import SmoothStatistic
 
+_STRONG = 1.0  # penalty of the differences between the two forms, less than with folds
 _MOST_LEVERAGE = 0.9  # larger values, those of single huge weights, would dominate the resampling
 
 
@@ -24,7 +25,7 @@ def _fit(stats: TrajectoryStatistics) -> tuple[FloatArray, FloatArray, FloatArra
     base, reference = base_columns(stats)
     moments = np.einsum("in,jn->ij", base, base)
     m = fitted_center(moments, reference)
-    fit = fit_controls(moments, m, control_form(stats, base))
+    fit = fit_controls(moments, m, control_form(stats, base), strong=_STRONG)
     second, first, controls = (
         np.einsum("...i,in->...n", coefficients, base)
         for coefficients in (fit.second, fit.first, fit.controls)
