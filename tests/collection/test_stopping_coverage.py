@@ -19,6 +19,7 @@ from tests.problems.visits import Visit
 
 DELTA = 0.2
 SIGNIFICANT = 1e-3
+N_LOGS = 60
 LATER = 0.5  # probability of action 0 after the first step, where actions do nothing
 
 
@@ -171,8 +172,8 @@ def test_bounds_hold(name: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
 def test_bounds_hold_in_many_logs(name: str) -> None:
-    counts, fractions = misses(CASES[name], 100)
-    check(counts, 100)
+    counts, fractions = misses(CASES[name], N_LOGS)
+    check(counts, N_LOGS)
     assert 0.0 < np.mean(fractions) < 0.45
     if name == "hardly any":
         assert np.mean(fractions) < 0.003
