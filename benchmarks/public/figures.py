@@ -56,12 +56,12 @@ def _icu_sepsis(content: Content) -> Figure:
         rows = study_rows(content, quantity)
         for axes, (behavior, candidate) in zip(panels[line], CELLS, strict=True):
             mine = [r for r in rows if (r["behavior"], r["candidate"]) == (behavior, candidate)]
-            for method, color, marker, label in (
-                ("paper", _RED, "s", "paper's CI"),
-                ("betting", _BLUE, "o", "betting (ours)"),
+            for method, color, shade, marker, label in (
+                ("paper", _RED, 0.12, "s", "paper's CI"),
+                ("betting", _BLUE, 0.35, "o", "betting (ours)"),
             ):
                 lower, upper = ([row[method][side] for row in mine] for side in ("lower", "upper"))
-                axes.fill_between(range(len(sizes)), lower, upper, color=color, alpha=0.15, lw=0)
+                axes.fill_between(range(len(sizes)), lower, upper, color=color, alpha=shade, lw=0)
                 axes.plot(range(len(sizes)), lower, color=color, marker=marker, label=label)
                 axes.plot(range(len(sizes)), upper, color=color, marker=marker)
             axes.axhline(mine[0]["truth"], color=_BLACK, linestyle="--", lw=1.2, label="truth")
@@ -70,6 +70,7 @@ def _icu_sepsis(content: Content) -> Figure:
             else:
                 axes.set_xticks(range(len(sizes)), [f"{n:,}" for n in sizes])
                 axes.set_xlabel("episodes n")
+                axes.set_xlim(-0.25, len(sizes) - 0.75)
         panels[line, 0].set_ylabel(f"{quantity} of survival")
     figure.suptitle(f"ICU-Sepsis: 95% intervals, mean over {len(content['logs'])} logs")
     handles, labels = panels[0, 0].get_legend_handles_labels()

@@ -116,7 +116,8 @@ class Study:
     def simulate(self, behavior: str, n: int, rng: np.random.Generator) -> ove.Trajectories:
         """A log like that of `log`, but faster."""
         states, actions, rewards, lengths = self._simulators[behavior].draw(n, rng)
-        steps = {"observations": states, "actions": actions, "rewards": rewards, "lengths": lengths}
+        steps: dict[str, Any] = {"observations": states, "actions": actions}
+        steps |= {"rewards": rewards, "lengths": lengths}
         drawn = ove.Trajectories.from_arrays(log_probs=np.zeros(len(rewards)), **steps)
         log_probs = ove.log_prob(self.behaviors[behavior], drawn)
         return ove.Trajectories.from_arrays(log_probs=log_probs, **steps)

@@ -287,7 +287,7 @@ def contents(part: str) -> dict[str, Any]:
         }
     two = summary("mean", "variance")
     if part == "open_bandit":
-        names = ("plain", "known", "paper", "uniform_own", "thompson_own", "backward")
+        names = ["plain", "known", "paper", "uniform_own", "thompson_own", "backward"]
         study = dict.fromkeys(names, two) | {"n_items": 3, "drift": {"2019-11-24": 0.5}}
         study["approximate"] = {"mean": [0.0, 0.1], "variance": [0.0, 0.1]}
         return {"settings": {}, "campaigns": dict.fromkeys(CAMPAIGNS, study)}
