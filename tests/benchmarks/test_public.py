@@ -134,6 +134,16 @@ def test_the_simulator_has_the_exact_distribution_for_a_policy_per_episode() -> 
         assert binomtest(hits, n, min(0.8 * p + 0.2 * second[value], 1.0)).pvalue > 1e-4
 
 
+def test_the_simulator_keeps_to_one_policy_in_an_episode() -> None:
+    always = [np.tile(np.eye(2)[action], (5, 1)) for action in (0, 1)]
+    _, actions, _, lengths = Simulator(small(), always, [0.8, 0.2]).draw(
+        5_000, np.random.default_rng(0)
+    )
+    starts = np.cumsum(lengths) - lengths
+    np.testing.assert_array_equal(actions, np.repeat(actions[starts], lengths))
+    assert binomtest(int(actions[starts].sum()), 5_000, 0.2).pvalue > 1e-3
+
+
 # --- files
 
 
@@ -293,8 +303,9 @@ def contents(part: str) -> dict[str, Any]:
         return {"settings": {}, "campaigns": dict.fromkeys(CAMPAIGNS, study)}
     three = summary("mean", "variance", "cvar:0.1")
     truth = {"mean": 0.2, "mean_error": 0.1, "variance": 0.2, "variance_error": 0.1, "cvar:0.1": 0}
+    truth["n"] = 5
     pair = {"plain": three, "known": three, "canary": three}
-    task = {"checkpoints": [1, 2, 3], "truth": [truth] * 3, "pairs": {"0-1": pair}}
+    task = {"checkpoints": [1, 2, 3], "truth": {"1": truth}, "pairs": {"0-1": pair}}
     return {"settings": {}, "tasks": {"CartPole-v1": task}}
 
 
