@@ -1,9 +1,18 @@
-"""Print all tables, or those of some topics: ``python -m benchmarks [topic ...]``."""
+"""Print all tables, or those of some topics: ``python -m benchmarks [topic ...]``.
+
+Last come the promised values beside the measured ones. The exit code is 1 if a promise is broken.
+"""
 
 from __future__ import annotations
 
 import argparse
 import importlib
+import os
+import platform
+import sys
+import time
+
+from .promises import print_promises
 
 TOPICS = (
     *("speed", "tightness", "accuracy", "envs", "sb3", "evaluate", "callback", "scaling"),
@@ -17,5 +26,14 @@ topics = parser.parse_args().topics or TOPICS
 for topic in topics:
     if topic not in TOPICS:
         parser.error(f"unknown topic {topic!r}, choose from {', '.join(TOPICS)}")
+print(
+    f"{time.strftime('%Y-%m-%d')}, {os.cpu_count()} cores ({platform.machine()}), "
+    f"Python {platform.python_version()}, load {os.getloadavg()[0]:.1f}",
+    flush=True,
+)
 for topic in topics:
+    start = time.perf_counter()
+    print(f"\n== {topic}", flush=True)
     importlib.import_module(f"benchmarks.{topic}").main()
+    print(f"({topic}: {time.perf_counter() - start:.0f} s)", flush=True)
+sys.exit(not print_promises())
