@@ -6,7 +6,6 @@ import math
 
 from ove_sb3.core.interval import Interval, bounds_text, label_word
 
-
 _MOST_DECIMALS = 9  # of a confidence in percent
 
 
