@@ -100,7 +100,7 @@ def evaluate(
     policy: Any = candidate
     if log.suffix.lower() in TABLE_SUFFIXES:
         table = StepTable(log, episode, step, propensity, reward or "reward", density)
-        data, policy = read_table(table, candidate, candidate_propensity)
+        data, policy = read_table(table, candidate, candidate_propensity, progress=progress)
         reward = None
     elif candidate is None or candidate_propensity is not None:
         raise typer.BadParameter(
