@@ -485,7 +485,16 @@ def test_help_warns_of_pickles() -> None:
         result = run(*command, "--help")
         assert result.exit_code == 0
         words = " ".join(result.stdout.replace("│", " ").split())
-        assert "executes code in it" in words
+        assert "can execute code in it" in words
+
+
+@pytest.mark.parametrize(
+    "command", ["", "collect", "inspect", "evaluate", "compare", "watch", "compact", "repair"]
+)
+def test_flags_are_shown_without_a_type(command: str) -> None:
+    result = run(*command.split(), "--help")
+    assert "--help" in result.stdout
+    assert "bool" not in result.stdout.lower()
 
 
 def test_the_version() -> None:

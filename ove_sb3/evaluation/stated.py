@@ -48,6 +48,6 @@ def stated_reward_range(
         raise AssumptionError(
             f"`reward_range` must contain that of the log, got ({low:g}, {high:g}), but the log "
             f"states rewards from {own[0]:g} to {own[1]:g}. Leave it out; if the log is wrong, "
-            "correct `reward_range` in its metadata."
+            "correct its metadata."
         )
     return low, high
