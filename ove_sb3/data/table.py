@@ -151,7 +151,7 @@ class _Source:
             missing = np.flatnonzero(column.is_null().to_numpy())
             raise self.error(
                 f"column {name!r} must have no missing values, got one at {PLACE} "
-                f"({missing.size} of {len(self)} rows). Drop or repair those episodes whole.",
+                f"({missing.size} of {len(self)} rows). Drop or repair the whole episodes.",
                 int(missing[0]),
             )
 

@@ -123,7 +123,7 @@ def test_files_and_other_tables_hold_the_same(tmp_path: Path) -> None:
     pyarrow.feather.write_feather(arrow, tmp_path / "steps.feather")
     for source in (*sorted(tmp_path.iterdir()), arrow, str(tmp_path / "steps.csv")):
         assert_same(read(source), expected)
-    with pytest.raises(ove.InvalidInputError, match=r"must be a file, but .* is not there"):
+    with pytest.raises(ove.InvalidInputError, match=r"must be a file, but .* does not exist"):
         read(tmp_path / "nothing.csv")
     with pytest.raises(ove.InvalidInputError, match=r"ending in .csv, .parquet, .feather"):
         read(tmp_path / "steps.xlsx")
