@@ -1,6 +1,7 @@
 """Print all tables, or those of some topics: ``python -m benchmarks [topic ...]``.
 
 Last come the promised values beside the measured ones. The exit code is 1 if a promise is broken.
+``python -m benchmarks public`` downloads data, takes options of its own, and is not among all.
 """
 
 from __future__ import annotations
@@ -12,7 +13,12 @@ import platform
 import sys
 import time
 
+from . import public
 from .promises import print_promises
+
+if sys.argv[1:2] == ["public"]:
+    public.main(sys.argv[2:])
+    sys.exit()
 
 TOPICS = (
     *("speed", "tightness", "accuracy", "envs", "sb3", "evaluate", "callback", "scaling"),
