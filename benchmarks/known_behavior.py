@@ -1,14 +1,11 @@
 """Known behavior: promised and measured upper bounds on the variance, and scoring time.
 
-The reference excess is the largest squared distance of a return from the mean, times the
-candidate's probability of the trajectories with the largest weights, those of total probability
-log(1/a)/n under the behavior: a log of n trajectories may well contain none of them.
+See `benchmarks.reference` for the reference excess.
 """
 
 from __future__ import annotations
 
 import argparse
-import math
 import tempfile
 import time
 from collections.abc import Callable, Sequence
@@ -17,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from scipy.special import ndtr, ndtri
 
 import ove_sb3 as ove
 from ove_sb3.core.statistics import TrajectoryStatistics
@@ -25,31 +21,14 @@ from ove_sb3.evaluation.candidates import PolicyCandidate
 from ove_sb3.evaluation.reduction import reduce_log
 from ove_sb3.policies.dispatch import as_policy
 from ove_sb3.policies.ratio_bounds import ratio_bound
-from tests.problems.bandits import Bandit, GaussianBandit, continuous_bandit, recommender
+from tests.problems.bandits import Bandit, continuous_bandit, recommender
 from tests.problems.gridworld import gridworld
 from tests.problems.problem import Problem
 
+from .reference import LEVEL, ReferenceExcess
 from .tables import print_table
 
-LEVEL = 0.025
 SIZES = (1_000, 10_000, 31_622)
-
-
-def reference_excess(problem: Problem, n: int) -> float:
-    """Reference excess of an upper bound at `LEVEL`, for one step; else nan."""
-    share = min(-math.log(LEVEL) / n, 0.5)
-    if isinstance(problem, GaussianBandit):
-        mass = float(ndtr(problem.shift + ndtri(share)))
-    elif isinstance(problem, Bandit):
-        ratios = problem.candidate / problem.behavior
-        order = np.argsort(-ratios)
-        filled = np.concatenate([[0.0], np.cumsum(problem.behavior[order])])
-        gained = np.concatenate([[0.0], np.cumsum(problem.candidate[order])])
-        mass = float(np.interp(share, filled, gained))
-    else:
-        return math.nan
-    low, high = problem.reward_range
-    return mass * max(high - problem.mean, problem.mean - low) ** 2
 
 
 def _found_ratio(problem: Problem) -> float | None:
@@ -73,7 +52,7 @@ def _upper_bounds(trials: int) -> None:
         ("recommender", 31_622): "1/20 of the excess",
     }
     for problem in (continuous_bandit(0.7), continuous_bandit(1.27), recommender(), gridworld(15)):
-        found = _found_ratio(problem)
+        found, reference_excess = _found_ratio(problem), ReferenceExcess(problem)
         for n in SIZES:
             uppers = np.zeros(2)
             for trial in range(trials):
@@ -82,7 +61,7 @@ def _upper_bounds(trials: int) -> None:
                     stats = problem.statistics(n, rng, known=known)
                     ranges = {"reward_range": problem.reward_range}
                     uppers[k] += _upper(stats, found if known else None, **ranges) / trials
-            excess, reference = uppers - problem.variance, reference_excess(problem, n)
+            excess, reference = uppers - problem.variance, reference_excess(n)
             rows.append(
                 [
                     f"{problem.name} {getattr(problem, 'shift', '')}",
