@@ -1,9 +1,19 @@
-"""Print all tables, or those of some topics: ``python -m benchmarks [topic ...]``."""
+"""Print all tables, or those of some topics: ``python -m benchmarks [topic ...]``.
+
+``python -m benchmarks public`` downloads data, takes options of its own, and is not among all.
+"""
 
 from __future__ import annotations
 
 import argparse
 import importlib
+import sys
+
+from . import public
+
+if sys.argv[1:2] == ["public"]:
+    public.main(sys.argv[2:])
+    sys.exit()
 
 TOPICS = (
     *("speed", "tightness", "accuracy", "envs", "sb3", "evaluate", "callback", "scaling"),

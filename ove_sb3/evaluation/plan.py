@@ -250,7 +250,7 @@ def _check_ranges(assumptions: Assumptions) -> None:
         raise InvalidInputError(
             "`reward_range` (or `return_range`) must be given, got None, and the log does not "
             "state it. State the smallest and largest reward the environment can give: the "
-            "guarantee rests on it, so it is not taken from the data."
+            "guarantee depends on it, so it is not taken from the data."
         )
     unbounded = assumptions.horizon is None and assumptions.gamma == 1.0
     if unbounded and assumptions.return_range is None:

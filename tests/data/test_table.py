@@ -48,6 +48,25 @@ def read(table: Any, **options: Any) -> ove.Trajectories:
     return ove.Trajectories.from_table(table, **{**NAMES, "keep": ["q"], **options})
 
 
+def test_rows_that_are_episodes_of_one_step() -> None:
+    table = make_table(40).assign(place=lambda frame: frame["t"] % 2)
+    data = read(table, episode=None, observations="place", action="a")
+    np.testing.assert_array_equal(data.lengths, 1)
+    np.testing.assert_array_equal(data.rewards, table["r"])  # in the order of the rows
+    np.testing.assert_array_equal(np.asarray(data.observations), table["place"])
+    candidate = ove.TabularPolicy([[0.1, 0.9], [0.1, 0.9]])
+    expected = np.where(table["a"] == 1, 0.9, 0.1)
+    np.testing.assert_allclose(np.exp(ove.log_prob(candidate, data)), expected)
+    vectors = np.asarray(read(table, observations=["place"]).observations)
+    assert vectors.shape == (len(table), 1)
+
+
+def test_a_written_table_needs_its_episodes() -> None:
+    written = read(make_table(20), action="a").to_table()
+    with pytest.raises(ove.errors.InvalidInputError, match="`episode` must name the column"):
+        ove.Trajectories.from_table(written, episode=None)
+
+
 def assert_same(data: ove.Trajectories, expected: ove.Trajectories) -> None:
     for name in ("observations", "actions", "log_probs", "rewards", "lengths"):
         np.testing.assert_array_equal(getattr(data, name), getattr(expected, name), err_msg=name)
@@ -104,7 +123,7 @@ def test_files_and_other_tables_hold_the_same(tmp_path: Path) -> None:
     pyarrow.feather.write_feather(arrow, tmp_path / "steps.feather")
     for source in (*sorted(tmp_path.iterdir()), arrow, str(tmp_path / "steps.csv")):
         assert_same(read(source), expected)
-    with pytest.raises(ove.InvalidInputError, match=r"must be a file, but .* is not there"):
+    with pytest.raises(ove.InvalidInputError, match=r"must be a file, but .* does not exist"):
         read(tmp_path / "nothing.csv")
     with pytest.raises(ove.InvalidInputError, match=r"ending in .csv, .parquet, .feather"):
         read(tmp_path / "steps.xlsx")
