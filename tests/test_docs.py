@@ -20,7 +20,11 @@ ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 NUMBER = re.compile(r"-?\d+\.?\d*")
 BLOCK = re.compile(r"^```(\w+(?: trained)?)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-RUN_IN_SHELL = ("tutorial.md", "gate.md")  # their blocks need what the Python blocks wrote
+RUN_IN_SHELL = (
+    "tutorial.md",
+    "gate.md",
+    "watch.md",
+)  # their blocks need what the Python blocks wrote
 CORE = sorted(path.stem for path in (ROOT / "ove_sb3" / "core").glob("[!_]*.py"))
 
 
@@ -58,10 +62,17 @@ def test_python_blocks_run_and_print_what_is_shown(
                 assert float(found) == pytest.approx(float(wanted), rel=0.15, abs=0.02)
 
 
+def commands(code: str) -> list[str]:
+    """Commands of a ``sh`` block, without comments and the times of a crontab."""
+    lines = code.replace("\\\n", " ").splitlines()
+    found = [re.sub(r"^(?:[\d*]+ ){5}", "", line).partition(" #")[0].rstrip() for line in lines]
+    return [line.replace("$USER", "me") for line in found if line]
+
+
 def run_commands(code: str) -> None:
     """Commands of a ``sh`` block, each of which must succeed."""
-    for line in code.replace("\\\n", " ").splitlines():
-        program, *arguments = shlex.split(line.replace("$USER", "me"))
+    for line in commands(code):
+        program, *arguments = shlex.split(line)
         assert program == "ove-sb3"
         result = CliRunner().invoke(app, arguments)
         assert result.exit_code == 0, result.output

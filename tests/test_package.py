@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import importlib.metadata
 import re
 import subprocess
 import sys
@@ -11,8 +12,11 @@ from pathlib import Path
 
 import pytest
 import tomllib
+import yaml
+from packaging.specifiers import SpecifierSet
 
 import ove_sb3
+from ove_sb3.envs.diabetes.simglucose_package import INSTALL
 
 ROOT = Path(__file__).parent.parent
 HEAVY = {"torch", "stable_baselines3", "sb3_contrib", "gymnasium", "gym"}
@@ -157,3 +161,52 @@ def test_extras_and_plain_dependencies() -> None:
     assert plain >= {"typer", "rich", "tqdm", "joblib", "pandas", "matplotlib"}
     versions = {f"Programming Language :: Python :: 3.{minor}" for minor in (10, 11, 12, 13)}
     assert versions <= set(project["classifiers"])
+
+
+# Keys of format 1.2.0 that the file uses, by object: the required ones, then others.
+CITATION_KEYS = {
+    "file": ("cff-version message title authors", "type license version references"),
+    "reference": ("authors title type", "year conference"),
+    "person": ("family-names given-names", ""),
+    "entity": ("name", ""),
+}
+
+
+def check_keys(kind: str, value: dict[str, object]) -> None:
+    required, optional = (set(names.split()) for names in CITATION_KEYS[kind])
+    assert required <= set(value) <= required | optional, (kind, value)
+
+
+def test_the_citation_is_valid() -> None:
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text())
+    check_keys("file", citation)
+    assert citation["cff-version"] == "1.2.0"
+    assert citation["type"] == "software"
+    assert citation["version"] == ove_sb3.__version__
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert citation["license"] == project["license"]
+    assert citation["title"].startswith("ove_sb3: ")
+    for reference in citation["references"]:
+        check_keys("reference", reference)
+        check_keys("entity", reference["conference"])
+        assert (reference["type"], type(reference["year"])) == ("conference-paper", int)
+    for author in citation["authors"] + [a for r in citation["references"] for a in r["authors"]]:
+        check_keys("entity" if "name" in author else "person", author)
+        assert all(isinstance(value, str) and value for value in author.values())
+    entry = (ROOT / "docs" / "citation.md").read_text()
+    assert f"title     = {{{citation['references'][0]['title']}}}" in entry
+
+
+def test_the_extra_for_diabetes_and_the_way_around_it() -> None:
+    """The extra selects gymnasium 0.29.1; README and error message tell how to keep a newer one."""
+    (pinned,) = [e for e in importlib.metadata.requires("simglucose") or [] if "gymnasium" in e]
+    assert SpecifierSet("~=0.29.1") == SpecifierSet(re.sub(r"[^~=<>.\d]", "", pinned))
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    (simulator,) = extras["optional-dependencies"]["diabetes"]
+    command = f"pip install --no-deps {simulator}"
+    assert command == INSTALL  # shown by the error, see tests/envs/test_simglucose_package.py
+    readme = " ".join((ROOT / "README.md").read_text().split())
+    assert (
+        f"`diabetes` selects gymnasium 0.29.1, which its simulator pins. To keep gymnasium 1.x, "
+        f"install the simulator by `{command}` instead." in readme
+    )

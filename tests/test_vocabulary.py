@@ -17,6 +17,7 @@ OLD_NAMES = (
     "annuity",
     "beds",
     "bootstrap_kind",
+    "by_law",
     "incomplete_share",
     "last_look",
     "law_of",

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from importlib import import_module
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand, TyperGroup
 
 from ove_sb3 import __version__
 
@@ -14,23 +15,47 @@ from .logs import collect, compact, inspect, repair
 from .running import guarded
 from .watching import watch
 
+
+class _Group(TyperGroup):
+    """The program: its option --help shows no type, as no flag does."""
+
+    def get_help_option(self, ctx: Any) -> Any:
+        return _without_type(super().get_help_option(ctx))
+
+
+class _Command(TyperCommand):
+    """A command, see `_Group`."""
+
+    def get_help_option(self, ctx: Any) -> Any:
+        return _without_type(super().get_help_option(ctx))
+
+
+def _without_type(option: Any) -> Any:
+    if option is not None:
+        option.metavar = ""
+    return option
+
+
 app = typer.Typer(
     name="ove-sb3",
+    cls=_Group,
     no_args_is_help=True,
     invoke_without_command=True,
     add_completion=False,
     pretty_exceptions_enable=False,
     help=(
-        "How variable will a new policy's outcomes be? Answers from the logs of the old one, with "
-        "guarantees. Model files are pickles: loading one executes code in it. Load only files you "
-        "trust."
+        "Estimate the mean, variance and risk of a new policy's return from logs of the old one, "
+        "with guarantees. Loading a model file can execute code in it (it is a pickle): load only "
+        "files you trust, or use --safe-load."
     ),
 )
 
 
 @app.callback()
 def options(
-    version: Annotated[bool, typer.Option("--version", help="Print the version and exit.")] = False,
+    version: Annotated[
+        bool, typer.Option("--version", metavar="", help="Print the version and exit.")
+    ] = False,
 ) -> None:
     """Options of the program itself."""
     if version:
@@ -39,7 +64,7 @@ def options(
 
 
 for command in (collect, inspect, evaluate, compare, watch, compact, repair):
-    app.command()(guarded(command))
+    app.command(cls=_Command)(guarded(command))
 
 
 @app.command(

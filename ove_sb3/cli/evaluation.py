@@ -40,8 +40,8 @@ def evaluate(
     candidate: Annotated[
         str | None,
         typer.Argument(
-            help="Saved model, or .npy with its log-probabilities. A model file is a pickle: "
-            "without --safe-load, loading it executes code in it. Not with --candidate-propensity.",
+            help=f"Saved model, or .npy with its log-probabilities. {options.PICKLE} Not with "
+            "--candidate-propensity.",
             show_default=False,
         ),
     ] = None,
@@ -51,10 +51,7 @@ def evaluate(
     candidate_propensity: options.CandidatePropensity = None,
     density: options.Density = False,
     reward: options.Reward = None,
-    model_class: Annotated[
-        str | None,
-        typer.Option(help="Class that saved the model: PPO, ..., or package.module:Class."),
-    ] = None,
+    model_class: options.ModelClass = None,
     reward_range: options.RewardRange = None,
     return_range: options.ReturnRange = None,
     horizon: options.Horizon = None,
@@ -65,7 +62,12 @@ def evaluate(
     quantity: options.Quantities = None,
     delta: options.Delta = 0.05,
     simultaneous: Annotated[
-        bool, typer.Option("--simultaneous", help="Let all intervals hold together.")
+        bool,
+        typer.Option(
+            "--simultaneous",
+            metavar="",
+            help="Make all intervals hold together with probability 1 - delta.",
+        ),
     ] = False,
     method: options.MethodName = "betting",
     approximate: options.Approximate = "bootstrap",
@@ -100,7 +102,7 @@ def evaluate(
     policy: Any = candidate
     if log.suffix.lower() in TABLE_SUFFIXES:
         table = StepTable(log, episode, step, propensity, reward or "reward", density)
-        data, policy = read_table(table, candidate, candidate_propensity)
+        data, policy = read_table(table, candidate, candidate_propensity, progress=progress)
         reward = None
     elif candidate is None or candidate_propensity is not None:
         raise typer.BadParameter(
@@ -160,15 +162,16 @@ def compare(
         typer.Argument(
             metavar="NAME=CANDIDATE...",
             help="Saved models, a directory of them with their VecNormalize, or .npy with "
-            "log-probabilities. A model file is a pickle: without --safe-load, loading it executes "
-            "code in it.",
+            f"log-probabilities. {options.PICKLE}",
             show_default=False,
         ),
     ],
     gamma: options.Gamma,
     model_class: Annotated[
         list[str] | None,
-        typer.Option(help="Class that saved the models, or NAME=CLASS for each."),
+        typer.Option(
+            metavar="[NAME=]CLASS", help="Class that saved the models, or NAME=CLASS for each."
+        ),
     ] = None,
     reward_range: options.RewardRange = None,
     return_range: options.ReturnRange = None,

@@ -31,18 +31,14 @@ def collect(
     model: Annotated[
         str,
         typer.Argument(
-            help="Saved model, or `uniform`. A model file is a pickle: without --safe-load, "
-            "loading it executes code in it.",
+            help=f"Saved model, or `uniform`. {options.PICKLE}",
             show_default=False,
         ),
     ],
     env: Annotated[str, typer.Argument(help="Gymnasium id, or module:id.", show_default=False)],
     log: Annotated[Path, typer.Argument(help="Directory to write to.", show_default=False)],
     episodes: Annotated[int, typer.Option(help="Number of episodes.", show_default=False)],
-    model_class: Annotated[
-        str | None,
-        typer.Option(help="Class that saved the model: PPO, ..., or package.module:Class."),
-    ] = None,
+    model_class: options.ModelClass = None,
     reward_range: Annotated[
         tuple[float, float] | None,
         typer.Option(
@@ -55,7 +51,7 @@ def collect(
     deterministic: options.Deterministic = False,
     safe_load: options.SafeLoad = False,
     overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Replace an existing log.")
+        bool, typer.Option("--overwrite", metavar="", help="Replace an existing log.")
     ] = False,
     seed: Annotated[int, typer.Option(help="Seed of the environments and actions.")] = 0,
     progress: options.Progress = None,
@@ -98,7 +94,7 @@ def collect(
 def inspect(
     log: options.Log,
     verify: Annotated[
-        bool, typer.Option("--verify", help="Read the whole log and report damage.")
+        bool, typer.Option("--verify", metavar="", help="Read the whole log and report damage.")
     ] = False,
     progress: options.Progress = None,
     json: options.Json = False,

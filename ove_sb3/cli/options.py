@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+PICKLE = "Loading a model file can execute code in it (it is a pickle), except with --safe-load."
+
 Log = Annotated[Path, typer.Argument(help="Directory of logged episodes.", show_default=False)]
 LogOrTable = Annotated[
     Path,
@@ -23,7 +25,11 @@ Episode = Annotated[
     str, typer.Option(metavar="COLUMN", help="For tables: column that names the episode.")
 ]
 Step = Annotated[
-    str, typer.Option(metavar="COLUMN", help="For tables: column that numbers the steps, or none.")
+    str,
+    typer.Option(
+        metavar="COLUMN",
+        help="For tables: column that numbers the steps; `none` if the rows are in order.",
+    ),
 ]
 Propensity = Annotated[
     str,
@@ -39,7 +45,9 @@ CandidatePropensity = Annotated[
 ]
 Density = Annotated[
     bool,
-    typer.Option("--density", help="For tables: propensities are densities and may exceed 1."),
+    typer.Option(
+        "--density", metavar="", help="For tables: propensities are densities and may exceed 1."
+    ),
 ]
 Gamma = Annotated[float, typer.Option(help="Discount factor.", show_default=False)]
 RewardRange = Annotated[
@@ -54,9 +62,15 @@ ReturnRange = Annotated[
         metavar="LOW HIGH", help="Range of the return, if it is narrower than the rewards imply."
     ),
 ]
+ModelClass = Annotated[
+    str | None,
+    typer.Option(
+        metavar="CLASS", help="Class that saved the model: PPO, ..., or package.module:Class."
+    ),
+]
 Horizon = Annotated[
     int | None,
-    typer.Option(help="Most steps that an episode can have. Default: as stated in the log."),
+    typer.Option(help="Maximum number of steps of an episode. Default: as stated in the log."),
 ]
 MaxRatio = Annotated[
     float | None,
@@ -87,7 +101,9 @@ MethodName = Annotated[
 Approximate = Annotated[str, typer.Option(help="Method of the approximate intervals, or `none`.")]
 Estimators = Annotated[
     list[str] | None,
-    typer.Option(metavar="QUANTITY=NAME", help="Estimator other than the default; repeatable."),
+    typer.Option(
+        metavar="QUANTITY=NAME", help="Estimator other than the default; may be repeated."
+    ),
 ]
 Require = Annotated[
     list[str] | None,
@@ -97,21 +113,24 @@ Require = Annotated[
     ),
 ]
 Deterministic = Annotated[
-    bool, typer.Option("--deterministic", help="Let the model act with deterministic=True.")
+    bool,
+    typer.Option("--deterministic", metavar="", help="Let the model act with deterministic=True."),
 ]
 Normalize = Annotated[
     Path | None,
     typer.Option(
-        help="Statistics saved by VecNormalize, for the model (a pickle too); 'none' if those "
-        "beside it are not its own."
+        help="Saved VecNormalize statistics of the model (a pickle too), or `none` to ignore those "
+        "beside it."
     ),
 ]
 SafeLoad = Annotated[
     bool,
-    typer.Option("--safe-load", help="Load model files without unpickling: no code is executed."),
+    typer.Option(
+        "--safe-load", metavar="", help="Load model files without unpickling: no code is executed."
+    ),
 ]
 Seed = Annotated[int, typer.Option(help="Seed of shuffling and resampling.")]
-Jobs = Annotated[int, typer.Option(help="Processes that share the work.")]
+Jobs = Annotated[int, typer.Option(help="Number of processes that share the work.")]
 Scheduler = Annotated[
     str | None,
     typer.Option(
@@ -122,12 +141,12 @@ Scheduler = Annotated[
 Progress = Annotated[
     bool | None,
     typer.Option(
-        "--progress/--no-progress", help="Show a progress bar. Default: in a terminal, after 2 s."
+        "--progress/--no-progress",
+        metavar="",
+        help="Show a progress bar. Default: in a terminal, after 2 s.",
     ),
 ]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")]
+Json = Annotated[bool, typer.Option("--json", metavar="", help="Print JSON and nothing else.")]
 Html = Annotated[Path | None, typer.Option(help="Write an HTML report to this file.")]
-Author = Annotated[
-    str | None, typer.Option(metavar="TEXT", help="Who made the report; shown with its date.")
-]
-Purpose = Annotated[str | None, typer.Option(metavar="TEXT", help="What the report is for.")]
+Author = Annotated[str | None, typer.Option(metavar="TEXT", help="Author of the report.")]
+Purpose = Annotated[str | None, typer.Option(metavar="TEXT", help="Purpose of the report.")]

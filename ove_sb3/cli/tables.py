@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import typer
 
-from ove_sb3.data.table import TABLE_SUFFIXES
+from ove_sb3.data.table_files import TABLE_SUFFIXES
 from ove_sb3.data.trajectories import Trajectories
 from ove_sb3.errors import PLACE, InvalidInputError
 
@@ -25,7 +25,7 @@ class StepTable(NamedTuple):
     reward: str
     density: bool
 
-    def read(self, *keep: str) -> Trajectories:
+    def read(self, *keep: str, progress: bool | None = None) -> Trajectories:
         """Trajectories with the columns `keep`."""
         return Trajectories.from_table(
             self.path,
@@ -35,11 +35,16 @@ class StepTable(NamedTuple):
             reward=self.reward,
             density=self.density,
             keep=keep,
+            progress=progress,
         )
 
 
 def read_table(
-    table: StepTable, candidate: str | None, candidate_propensity: str | None
+    table: StepTable,
+    candidate: str | None,
+    candidate_propensity: str | None,
+    *,
+    progress: bool | None = None,
 ) -> tuple[Trajectories, Any]:
     """The logged episodes, and the candidate's log-probabilities of the logged actions."""
     if candidate_propensity is None or candidate is not None:
@@ -47,7 +52,7 @@ def read_table(
             "a table needs --candidate-propensity, the column with the candidate's probability of "
             "the logged action, in place of CANDIDATE."
         )
-    data = table.read(candidate_propensity)
+    data = table.read(candidate_propensity, progress=progress)
     values = np.asarray(data.columns[candidate_propensity], dtype=np.float64)
     bad = values < 0.0 if table.density else (values < 0.0) | (values > 1.0)
     if bad.any():

@@ -22,8 +22,7 @@ def watch(
     candidate: Annotated[
         str,
         typer.Argument(
-            help="Saved model. A model file is a pickle: without --safe-load, loading it executes "
-            "code in it.",
+            help=f"Saved model. {options.PICKLE}",
             show_default=False,
         ),
     ],
@@ -36,10 +35,7 @@ def watch(
             show_default=False,
         ),
     ],
-    model_class: Annotated[
-        str | None,
-        typer.Option(help="Class that saved the model: PPO, ..., or package.module:Class."),
-    ] = None,
+    model_class: options.ModelClass = None,
     reward_range: options.RewardRange = None,
     return_range: options.ReturnRange = None,
     horizon: options.Horizon = None,
@@ -53,16 +49,16 @@ def watch(
     ] = None,
     timeout: Annotated[
         float | None,
-        typer.Option(help="Seconds to wait for a decision; 0 evaluates what is there."),
+        typer.Option(help="Seconds to wait for a decision; 0 evaluates the log once, as it is."),
     ] = None,
     max_episodes: Annotated[
         int | None, typer.Option(help="Number of episodes after which to give up.")
     ] = None,
-    poll: Annotated[float, typer.Option(help="Seconds between two looks for new episodes.")] = 1.0,
+    poll: Annotated[float, typer.Option(help="Seconds between checks for new episodes.")] = 1.0,
     state: Annotated[
         Path | None,
         typer.Option(
-            help="File that keeps what was found, so that a later call continues. Default: "
+            help="File with the state, so that a later call continues from it. Default: "
             "LOG.watch.json."
         ),
     ] = None,
@@ -73,8 +69,8 @@ def watch(
 ) -> None:
     """Follow a log that is being written until all requirements are proven, or one is refuted.
 
-    Bounds hold at every number of episodes at once. Exits with 0 if all requirements are proven, 1
-    if one is refuted or time is up, 2 on wrong usage, 3 on any other error.
+    The bounds hold simultaneously at every number of episodes. Exits with 0 if all requirements are
+    proven, 1 if one is refuted or time is up, 2 on wrong usage, 3 on any other error.
     """
     out = console()
 

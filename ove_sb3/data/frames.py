@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ove_sb3._progress import tracked
 from ove_sb3._validation import IntArray
 from ove_sb3.errors import InvalidInputError
 
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-def to_pandas(fields: Mapping[str, Any]) -> pd.DataFrame:
+def to_pandas(fields: Mapping[str, Any], *, progress: bool | None) -> pd.DataFrame:
     """Frame of all fields of a log but the final observations, indexed by episode and step."""
     lengths = fields["lengths"]
     columns, _ = to_columns(fields)
@@ -31,10 +32,12 @@ def to_pandas(fields: Mapping[str, Any]) -> pd.DataFrame:
     for name in EPISODE_COUNTS:
         if (counts := fields[name]) is not None:
             columns[name] = np.repeat(counts, lengths)
-    return _step_frame(columns, lengths)
+    return _step_frame(columns, lengths, progress)
 
 
-def to_table(fields: Mapping[str, Any], metadata: Metadata, *, density: bool) -> pd.DataFrame:
+def to_table(
+    fields: Mapping[str, Any], metadata: Metadata, *, density: bool, progress: bool | None
+) -> pd.DataFrame:
     """Frame with the columns that `Trajectories.from_table` takes by default."""
     observed, kept = fields["observations"], fields["columns"]
     propensities = np.exp(fields["log_probs"])
@@ -53,7 +56,7 @@ def to_table(fields: Mapping[str, Any], metadata: Metadata, *, density: bool) ->
     columns |= marked_columns(fields, metadata)
     if taken := sorted({"episode_id", "step", *columns} & set(kept)):
         raise _taken(taken[0])
-    frame = _step_frame(columns | dict(kept), fields["lengths"])
+    frame = _step_frame(columns | dict(kept), fields["lengths"], progress)
     return frame.rename_axis(["episode_id", "step"]).reset_index()
 
 
@@ -65,7 +68,9 @@ def _ends(fields: Mapping[str, Any]) -> dict[str, NDArray[Any]]:
     return {name: last & np.repeat(fields[name], lengths) for name in ("terminated", "truncated")}
 
 
-def _step_frame(columns: Mapping[str, NDArray[Any]], lengths: IntArray) -> pd.DataFrame:
+def _step_frame(
+    columns: Mapping[str, NDArray[Any]], lengths: IntArray, progress: bool | None
+) -> pd.DataFrame:
     """One row per step, indexed by episode and step; arrays are spread over several columns."""
     import pandas as pd
 
@@ -75,7 +80,11 @@ def _step_frame(columns: Mapping[str, NDArray[Any]], lengths: IntArray) -> pd.Da
     episode = np.repeat(np.arange(lengths.size), lengths)
     step = np.arange(episode.size) - np.repeat(np.cumsum(lengths) - lengths, lengths)
     index = pd.MultiIndex.from_arrays([episode, step], names=["episode", "step"])
-    return pd.DataFrame(flat, index=index)
+    copied = {
+        name: array.copy()  # the frame may be changed, the log may not
+        for name, array in tracked(flat.items(), progress, total=len(flat), unit="column")
+    }
+    return pd.DataFrame(copied, index=index, copy=False)
 
 
 def _spread(columns: dict[str, NDArray[Any]], name: str, array: NDArray[Any]) -> None:

@@ -297,9 +297,10 @@ class Log:
         except ChunkError as error:
             raise error.in_log(self) from error
 
-    def load(self) -> Trajectories:
-        """Load the whole log into memory."""
-        return Trajectories.from_contents(self._contents, read_all(self._sources))
+    def load(self, *, progress: bool | None = None) -> Trajectories:
+        """Load the whole log into memory; for `progress` see `evaluate`."""
+        columns = read_all(self._sources, progress=progress)
+        return Trajectories.from_contents(self._contents, columns)
 
     def part(self, first: int, last: int) -> DiskPart:
         """The episodes that begin from step `first` on and before step `last`."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ove_sb3._validation import IntArray
+from ove_sb3._progress import tracked
+from ove_sb3._validation import IntArray, check_progress
 from ove_sb3.errors import PLACE, InvalidInputError
 
-from .exchange import Origin, is_mark
+from .exchange import Origin
+from .table_files import read_file, to_arrow
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-TABLE_SUFFIXES = (".csv", ".parquet", ".feather")
 
 
 def read_steps(
@@ -35,8 +35,10 @@ def read_steps(
     terminated: str | None,
     truncated: str | None,
     metadata: Any,
+    progress: bool | None,
 ) -> dict[str, Any]:
     """Arguments of `Trajectories.from_arrays`, from a table with one row per step."""
+    progress = check_progress(progress)
     actions = [action] if isinstance(action, str) else list(_names(action or (), "action"))
     kept = list(_names(keep, "keep"))
     single = isinstance(observations, str)
@@ -48,44 +50,45 @@ def read_steps(
     step = None if episode is None else step
     wanted = [*(name for name in (episode, step) if name is not None), propensity, reward]
     ends = [name for name in (terminated, truncated) if name is not None]
-    source = _Source.of(table, [*wanted, *actions, *observed, *kept], optional=ends)
+    source = _Source.of(table, [*wanted, *actions, *observed, *kept], ends, progress)
     places, lengths = _places(source, episode, step)
-
-    def rows(name: str) -> NDArray[Any]:
-        values = source.numbers(name)
-        if places is not None:
-            return _placed(values, places)
-        return values.copy() if source.path is None else values  # nobody else has what was read
-
+    origin = source.origin
+    used = [reward, *actions, *observed, *kept, *([] if origin is None else origin.columns)]
+    columns = {
+        name: source.arranged(name, places)
+        for name in tracked(dict.fromkeys(used), progress, total=len(set(used)), unit="column")
+    }
     written: dict[str, Any] = {"metadata": metadata}
-    if (origin := source.origin) is not None:
+    if origin is not None:
         if episode is None:
             raise InvalidInputError(
                 "`episode` must name the column of the episodes in a table that `to_table` wrote, "
                 "got None.",
                 path=source.path,
             )
-        written = origin.fields(rows, source.columns.column(episode).to_numpy(), lengths)
+        written = origin.fields(
+            columns.__getitem__, source.columns.column(episode).to_numpy(), lengths
+        )
         written["metadata"] = origin.stated(metadata, reward)
     n_steps = len(source)
     propensities = source.propensities(propensity, density)
     if actions:
-        components = [rows(name) for name in actions]
+        components = [columns[name] for name in actions]
         taken = components[0] if isinstance(action, str) else np.stack(components, axis=1)
         if density:
             taken = taken.astype(np.float64)
     else:
         taken = np.zeros(n_steps, np.float32 if density else np.int8)
-    seen = [rows(name) for name in observed] or [np.zeros((n_steps, 0), np.float32)]
+    seen = [columns[name] for name in observed] or [np.zeros((n_steps, 0), np.float32)]
     return {
         "observations": np.stack(seen, axis=1) if observed and not single else seen[0],
         "actions": taken,
         "log_probs": _placed(np.log(propensities), places),
-        "rewards": rows(reward).astype(np.float64, copy=False),
+        "rewards": columns[reward].astype(np.float64, copy=False),
         "lengths": lengths,
         "terminated": source.ends(terminated, places, lengths),
         "truncated": source.ends(truncated, places, lengths),
-        "columns": {name: rows(name) for name in kept},
+        "columns": {name: columns[name] for name in kept},
         **written,
     }
 
@@ -106,13 +109,15 @@ class _Source:
         self.columns, self.path, self.origin = columns, path, origin
 
     @classmethod
-    def of(cls, table: Any, names: Sequence[str], optional: Sequence[str] = ()) -> _Source:
+    def of(
+        cls, table: Any, names: Sequence[str], optional: Sequence[str], progress: bool | None
+    ) -> _Source:
         """The columns `names` of a file, a data frame or an Arrow table.
 
         Those of `optional` are there too, if the table has them.
         """
         path = Path(table) if isinstance(table, (str, PathLike)) else None
-        columns = _to_arrow(table) if path is None else _read(path, names, optional)
+        columns = to_arrow(table) if path is None else read_file(path, names, optional, progress)
         missing = [name for name in names if name not in columns.column_names]
         if missing:
             raise InvalidInputError(
@@ -146,7 +151,7 @@ class _Source:
             missing = np.flatnonzero(column.is_null().to_numpy())
             raise self.error(
                 f"column {name!r} must have no missing values, got one at {PLACE} "
-                f"({missing.size} of {len(self)} rows). Drop or repair those episodes whole.",
+                f"({missing.size} of {len(self)} rows). Drop or repair the whole episodes.",
                 int(missing[0]),
             )
 
@@ -162,6 +167,13 @@ class _Source:
         if values.dtype.kind == "f":
             self._refuse(name, values, ~np.isfinite(values), "must be finite")
         return np.asarray(values)
+
+    def arranged(self, name: str, places: IntArray | None) -> NDArray[Any]:
+        """A numeric column, the value of every row in its place."""
+        values = self.numbers(name)
+        if places is not None:
+            return _placed(values, places)
+        return values.copy() if self.path is None else values  # nobody else has what was read
 
     def _refuse(self, name: str, values: NDArray[Any], bad: NDArray[np.bool_], rule: str) -> None:
         if bad.any():
@@ -333,59 +345,6 @@ def _adjacent(
     shift = np.empty_like(begins)
     shift[order] = np.cumsum(sizes) - sizes - begins[order]
     return np.arange(number.size) + np.repeat(shift, lengths), sizes
-
-
-def _read(path: Path, names: Sequence[str], optional: Sequence[str]) -> pa.Table:
-    """Read a table from a file, as few columns as possible."""
-    import pyarrow as pa
-    import pyarrow.csv
-    import pyarrow.feather
-    import pyarrow.parquet
-
-    if path.suffix.lower() not in TABLE_SUFFIXES:
-        raise InvalidInputError(
-            f"`table` must be a file ending in {', '.join(TABLE_SUFFIXES)}, got {path}. Load other "
-            "formats with pandas and pass the data frame."
-        )
-    try:
-        if path.suffix.lower() == ".csv":
-            return pyarrow.csv.read_csv(path)
-        if path.suffix.lower() == ".feather":
-            return pyarrow.feather.read_table(path)
-        file = pyarrow.parquet.ParquetFile(path)
-        there = set(file.schema_arrow.names)
-        marks = filter(is_mark, there)
-        wanted = [name for name in dict.fromkeys([*names, *optional, *marks]) if name in there]
-        return file.read(columns=wanted if there.issuperset(names) else None)
-    except FileNotFoundError as error:
-        raise InvalidInputError(f"`table` must be a file, but {path} is not there.") from error
-    except (pa.ArrowException, OSError) as error:
-        raise InvalidInputError(
-            f"`table` must be a readable {path.suffix} file, but {path} cannot be read: {error}."
-        ) from error
-
-
-def _to_arrow(table: Any) -> pa.Table:
-    """Convert an Arrow table, a pandas data frame or an object with Arrow's protocol."""
-    import pyarrow as pa
-
-    try:
-        if isinstance(table, pa.Table):
-            return table
-        if hasattr(table, "iloc") and hasattr(table, "columns"):
-            return pa.Table.from_pandas(table, preserve_index=False)
-        if hasattr(table, "__arrow_c_stream__"):
-            return pa.table(table)
-        if isinstance(table, Mapping):
-            return pa.table({str(name): pa.array(values) for name, values in table.items()})
-    except (pa.ArrowException, TypeError, ValueError) as error:
-        raise InvalidInputError(
-            f"`table` must hold columns of one kind each, but it cannot be converted: {error}."
-        ) from error
-    raise InvalidInputError(
-        "`table` must be a data frame, an Arrow table or the path of a .csv, .parquet or .feather "
-        f"file, got {type(table).__name__}."
-    )
 
 
 def _names(names: object, argument: str) -> Sequence[str]:

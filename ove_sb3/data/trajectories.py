@@ -22,6 +22,7 @@ from ove_sb3._validation import (
     as_lengths,
     bad_step,
     check_path,
+    check_progress,
     check_real,
     check_same_size,
 )
@@ -248,6 +249,7 @@ class Trajectories:
         terminated: str | None = "terminated",
         truncated: str | None = "truncated",
         metadata: Metadata | Mapping[str, Any] | None = None,
+        progress: bool | None = None,
     ) -> Trajectories:
         """Trajectories from a table with one row per step.
 
@@ -279,6 +281,8 @@ class Trajectories:
             off. They need not be there: without both, all episodes count as complete.
         metadata : Metadata or dict, optional
             Facts about a table of your own. One that `to_table` wrote has those of its log.
+        progress : bool, optional
+            Show a progress bar. By default in a terminal or notebook, after two seconds.
 
         Returns
         -------
@@ -318,6 +322,7 @@ class Trajectories:
             terminated=terminated,
             truncated=truncated,
             metadata=metadata,
+            progress=progress,
         )
         return cls.from_arrays(**fields)
 
@@ -451,25 +456,35 @@ class Trajectories:
 
         return to_batch(*to_columns(self._fields))
 
-    def save(self, path: str | PathLike[str], *, overwrite: bool = False) -> None:
-        """Write to the directory `path` as Parquet; `load` reads it back."""
+    def save(
+        self,
+        path: str | PathLike[str],
+        *,
+        overwrite: bool = False,
+        progress: bool | None = None,
+    ) -> None:
+        """Write to the directory `path` as Parquet; `load` reads it back.
+
+        For `progress` see `from_table`.
+        """
         if not len(self):
             raise InvalidInputError("`data` must hold at least one episode to be saved, got 0.")
         from ove_sb3.store.writer import write_log
 
         metadata = self.metadata.to_dict()
-        write_log(self.to_batch(), metadata, check_path(path), overwrite=overwrite)
+        directory, progress = check_path(path), check_progress(progress)
+        write_log(self.to_batch(), metadata, directory, overwrite=overwrite, progress=progress)
 
     @classmethod
-    def load(cls, path: str | PathLike[str]) -> Trajectories:
+    def load(cls, path: str | PathLike[str], *, progress: bool | None = None) -> Trajectories:
         """Read a directory written by `save` or by a logging wrapper, even one that was killed.
 
-        For URIs see `open_log`.
+        For URIs see `open_log`, for `progress` see `from_table`.
         """
         from ove_sb3.store.directory import load_all
         from ove_sb3.store.location import Location
 
-        contents, columns = load_all(Location.of(check_path(path, uri=True)))
+        contents, columns = load_all(Location.of(check_path(path, uri=True)), progress=progress)
         return cls.from_contents(contents, columns)
 
     @classmethod
@@ -478,19 +493,19 @@ class Trajectories:
         metadata = stored_metadata(contents.headers, contents.info, contents.n_episodes)
         return cls(**from_columns(columns), metadata=metadata)
 
-    def to_pandas(self) -> pd.DataFrame:
+    def to_pandas(self, *, progress: bool | None = None) -> pd.DataFrame:
         """One row per step, indexed by episode and step.
 
         Vectors are spread over columns ``observation_0``, ``observation_1``, ...; arrays of more
         dimensions are flattened first. Numbers per episode are repeated at every step. Final
         observations are left out. The metadata are in ``frame.attrs["metadata"]``. Files like CSV
-        do not keep those: write `to_table`, which `from_table` reads.
+        do not keep those: write `to_table`, which `from_table` reads. For `progress` see there.
         """
-        frame = to_pandas(self._fields)
+        frame = to_pandas(self._fields, progress=progress)
         frame.attrs["metadata"] = self.metadata.to_dict()
         return frame
 
-    def to_table(self) -> pd.DataFrame:
+    def to_table(self, *, progress: bool | None = None) -> pd.DataFrame:
         """One row per step, in the columns that `from_table` takes by default.
 
         ``episode_id``, ``step``, ``p_old``, ``reward``, ``action``, ``terminated`` and
@@ -501,8 +516,10 @@ class Trajectories:
         which the evaluation depends on. They survive any file format and any order of the rows.
         `from_table` reads them, and refuses a table from which some of its rows are missing, or
         which was joined with another one. Final observations are left out.
+
+        For `progress` see `from_table`.
         """
-        frame = to_table(self._fields, self.metadata, density=self._density)
+        frame = to_table(self._fields, self.metadata, density=self._density, progress=progress)
         frame.attrs["metadata"] = self.metadata.to_dict()
         return frame
 

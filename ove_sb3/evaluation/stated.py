@@ -25,7 +25,7 @@ def stated_horizon(horizon: int | None, metadata: Metadata) -> tuple[int | None,
         raise AssumptionError(
             f"`horizon` must be at least that of the log, got {horizon}, but the log states that "
             f"episodes have up to {own} steps. Leave it out; if the log is wrong, correct "
-            "`horizon` in its metadata."
+            "its metadata."
         )
     return horizon, (
         f"the stated horizon of {horizon} steps exceeds that of the log, {own}: the bounds hold, "
@@ -48,6 +48,6 @@ def stated_reward_range(
         raise AssumptionError(
             f"`reward_range` must contain that of the log, got ({low:g}, {high:g}), but the log "
             f"states rewards from {own[0]:g} to {own[1]:g}. Leave it out; if the log is wrong, "
-            "correct `reward_range` in its metadata."
+            "correct its metadata."
         )
     return low, high

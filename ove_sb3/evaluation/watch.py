@@ -72,9 +72,9 @@ def watch(
     max_episodes : int, optional
         Number of episodes after which to give up.
     poll_seconds : float
-        Seconds between two looks for new episodes.
+        Seconds between checks for new episodes.
     state : path, optional
-        File that keeps what was found, so that a later call continues; by default beside the log,
+        File with the state, so that a later call continues from it; by default beside the log,
         with the suffix ``.watch.json``. It belongs to one question: candidate, requirements and
         assumptions.
     progress : callable, optional

@@ -118,6 +118,12 @@ _GLOSSARY = (
         "The share of logs, if many were written alike, whose interval contains the true value.",
     ),
     ("estimate", "estimate", "The best single guess. It need not be the middle of the interval."),
+    (
+        "ESS",
+        " ess ",
+        "Effective sample size: about as many episodes of the candidate itself would be as "
+        "informative.",
+    ),
     ("proven", ": proven.", "The guaranteed bound lies on the right side of the limit."),
     ("refuted", ": refuted.", "The guaranteed bound lies on the wrong side of the limit."),
     ("undecided", ": undecided.", "Nothing is proven either way."),

@@ -60,6 +60,8 @@ svg text.note { fill: var(--ink); paint-order: stroke;
 .dot { fill: var(--paper); stroke-width: 2; } .dot.main { stroke: var(--candidate); }
 .dot.approximate { stroke: var(--sky); }
 .warnings li { margin: .3rem 0; } ul { padding-left: 1.2rem; }
+@media (max-width: 60rem) { table.wide { font-size: .92rem; }
+  table.wide th, table.wide td { padding: .35rem .3rem; } }
 @media (max-width: 40rem) {
   body { padding: 1rem .8rem 2rem; } .charts { grid-template-columns: 1fr; }
   .wide-only { display: none; } .narrow-only { display: block; }
@@ -69,7 +71,7 @@ svg text.note { fill: var(--ink); paint-order: stroke;
   table.wide td { display: flex; justify-content: space-between; gap: 1rem; border: 0;
     padding: .1rem 0; }
   table.wide td::before { content: attr(data-label); color: var(--faint); font-size: .9rem; }
-  table.wide td.name::before { content: none; }
+  table.wide td.name::before { content: none; } table.wide td:empty { display: none; }
 }
 @media print { :root { color-scheme: light; --ink: #000; --paper: #fff; --faint: #444;
   --line: #bbb; --panel: #fff; --candidate: #0072b2; --sky: #56b4e9; --behavior: #d55e00;

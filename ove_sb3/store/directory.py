@@ -71,12 +71,12 @@ def list_sources(location: Location) -> Contents:
     return _retry(lambda: _list(location))
 
 
-def load_all(location: Location) -> tuple[Contents, Arrays]:
+def load_all(location: Location, *, progress: bool | None = False) -> tuple[Contents, Arrays]:
     """Load all rows of the log: as before or after a concurrent overwrite, never a mixture."""
 
     def load() -> tuple[Contents, Arrays]:
         contents = _list(location)
-        return contents, read_all(contents.sources)
+        return contents, read_all(contents.sources, progress=progress)
 
     return _retry(load)
 

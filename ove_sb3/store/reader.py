@@ -11,6 +11,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from ove_sb3._progress import tracked
+
 from . import messages, payloads
 from .columns import Arrays, Schema, schema_from_json, to_arrays
 from .index import INDEX, Reading, reading
@@ -171,22 +173,27 @@ def join(parts: Sequence[Arrays]) -> Arrays:
     return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
 
 
-def read_all(sources: Sequence[Source]) -> Arrays:
+def read_all(sources: Sequence[Source], *, progress: bool | None = False) -> Arrays:
     """All rows of the sources, in memory; columns that some sources lack are left out."""
     shared = set.intersection(*({column.name for column in source.schema} for source in sources))
     arrays = {c.name: _room(c.name, sources) for c in sources[0].schema if c.name in shared}
     filled = dict.fromkeys(arrays, 0)
-    for source in sources:
-        for part in source.whole():
-            for name, values in arrays.items():
-                begin, filled[name] = filled[name], filled[name] + len(part[name])
-                if values[begin : filled[name]].shape != part[name].shape:
-                    raise damaged(source.file, f"the entries of {name} are not those of its row")
-                values[begin : filled[name]] = part[name]
+    parts = ((source, part) for source in sources for part in source.whole())
+    total = sum(source.n_steps for source in sources)
+    for source, part in tracked(parts, progress, total=total, unit="step", size=_size, scale=True):
+        for name, values in arrays.items():
+            begin, filled[name] = filled[name], filled[name] + len(part[name])
+            if values[begin : filled[name]].shape != part[name].shape:
+                raise damaged(source.file, f"the entries of {name} are not those of its row")
+            values[begin : filled[name]] = part[name]
     for name, values in arrays.items():
         if filled[name] != len(values):
             raise damaged(sources[-1].file, f"entries of {name} are missing")
     return arrays
+
+
+def _size(read: tuple[Source, Arrays]) -> int:
+    return int(read[1]["done"].size)
 
 
 def _room(name: str, sources: Sequence[Source]) -> NDArray[Any]:

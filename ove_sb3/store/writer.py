@@ -30,6 +30,7 @@ from .tables import BatchRow, Info, SchemaRow, ShardRow, WriterRow, damaged
 
 SPACES = ("observation_space", "action_space")
 _ROLL_ROWS, _ROLL_BYTES = 4096, 1 << 26  # in the index, before they become a shard
+_PIECE = 1 << 20  # steps written between two updates of a progress bar
 Batch = tuple[pa.RecordBatch, Schema]
 
 
@@ -162,6 +163,7 @@ def write_log(
     *,
     overwrite: bool = False,
     durability: Durability = "full",
+    progress: bool | None = False,
 ) -> None:
     """Write one batch as the only shard of a directory."""
     directory = directory.absolute()
@@ -169,7 +171,8 @@ def write_log(
     create(directory, spaces)
     if not overwrite:
         _refuse_episodes(directory)
-    file = write_shard(directory, [pa.Table.from_batches([batch[0]])], batch[1])
+    with closing(progress_bar(progress, total=batch[0].num_rows, unit="step", scale=True)) as bar:
+        file = write_shard(directory, _counted(_pieces(batch[0]), bar.update), batch[1])
     with _publishing(directory, [file]):
         with writing(directory, durability) as index:
             if not overwrite and any(row.steps for row in index.rows(WriterRow)):
@@ -256,6 +259,12 @@ def _compact(
                 for row in run:
                     index.delete(row)
                 _add_shard(index, file, writer_id, run[0].first_step, run[0].schema)
+
+
+def _pieces(batch: pa.RecordBatch) -> Iterator[pa.Table]:
+    """A batch in parts, no copy."""
+    for first in range(0, batch.num_rows, _PIECE):
+        yield pa.Table.from_batches([batch.slice(first, _PIECE)])
 
 
 def _counted(tables: Iterable[pa.Table], advance: Callable[[int], object]) -> Iterator[pa.Table]:

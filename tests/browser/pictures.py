@@ -20,7 +20,7 @@ from .chromium import chromium, screenshot
 from .pages import Leaning, collect, write_pages
 from .site import ROOT, build_site
 
-SIZES = {"phone": (390, 7000), "tablet": (820, 5500), "desktop": (1280, 4500)}
+SIZES = {"phone": (390, 9500), "tablet": (820, 7000), "desktop": (1280, 6500)}
 SITE_SIZES = {"phone": (390, 1400), "desktop": (1280, 1100)}
 DARK = "--blink-settings=preferredColorScheme=0"
 COMMANDS = {
@@ -108,7 +108,8 @@ def crop(picture: Path) -> None:
     image = Image.open(picture).convert("RGB")
     pixels = np.asarray(image)
     filled = np.flatnonzero((pixels != pixels[-1, 0]).any(axis=(1, 2)))
-    image.crop((0, 0, image.width, int(filled[-1]) + 20)).save(picture)
+    assert filled[-1] < image.height - 1, f"{picture.name}: the page is longer than the window"
+    image.crop((0, 0, image.width, min(int(filled[-1]) + 20, image.height))).save(picture)
 
 
 if __name__ == "__main__":

@@ -317,7 +317,7 @@ CHANGES = (
 
 @pytest.mark.parametrize("change", CHANGES)
 @pytest.mark.parametrize("n", [3, 64])
-def test_a_held_law_is_never_stale(change: Any, n: int) -> None:
+def test_a_policy_that_is_held_follows_every_change_of_its_weights(change: Any, n: int) -> None:
     model = ppo(net_arch=[16, 16])
     held = ove.MixturePolicy([model], [1.0])
     other = make_model("PPO-discrete", seed=1, policy_kwargs={"net_arch": [16, 16]})

@@ -27,7 +27,7 @@ def by_sb3(model: Any, x: NDArray[np.float32]) -> NDArray[np.float64]:
     return np.asarray(distribution.logits, dtype=np.float64)
 
 
-def by_law(model: Any, x: NDArray[np.float32]) -> NDArray[np.float64]:
+def by_distribution(model: Any, x: NDArray[np.float32]) -> NDArray[np.float64]:
     return np.asarray(ove.action_distribution(model, x).log_p)  # type: ignore[attr-defined]
 
 
@@ -54,11 +54,11 @@ def test_outputs_are_those_of_the_modules(activation: Any, n: int) -> None:
 def test_updates_are_seen_at_once(n: int) -> None:
     model = make_model("PPO-discrete")
     x = observations(n)
-    first = by_law(model, x)
+    first = by_distribution(model, x)
     with torch.no_grad():
         model.policy.action_net.weight.mul_(-2.0)
-    assert np.abs(by_law(model, x) - first).max() > 0.1
-    np.testing.assert_allclose(by_law(model, x), by_sb3(model, x), atol=1e-5)
+    assert np.abs(by_distribution(model, x) - first).max() > 0.1
+    np.testing.assert_allclose(by_distribution(model, x), by_sb3(model, x), atol=1e-5)
 
 
 class Negated(MlpExtractor):
@@ -75,8 +75,8 @@ def test_networks_of_ones_own_are_asked_themselves(n: int) -> None:
     plain = by_sb3(model, x)
     model.policy.mlp_extractor.__class__ = Negated
     assert np.abs(by_sb3(model, x) - plain).max() > 0.1
-    np.testing.assert_allclose(by_law(model, x), by_sb3(model, x), atol=1e-5)
+    np.testing.assert_allclose(by_distribution(model, x), by_sb3(model, x), atol=1e-5)
     hooked = make_model("PPO-discrete")
     hooked.policy.action_net.register_forward_hook(lambda module, args, output: 0.5 * output)
     assert np.abs(by_sb3(hooked, x) - plain).max() > 0.1
-    np.testing.assert_allclose(by_law(hooked, x), by_sb3(hooked, x), atol=1e-5)
+    np.testing.assert_allclose(by_distribution(hooked, x), by_sb3(hooked, x), atol=1e-5)
