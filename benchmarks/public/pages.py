@@ -231,11 +231,18 @@ def _backward(content: Content) -> str:
 
 def _drift(content: Content) -> str:
     days = list(content["campaigns"]["all"]["drift"])
-    rows = [
-        [campaign, *(short(content["campaigns"][campaign]["drift"][day]) for day in days)]
-        for campaign in CAMPAIGNS
-    ]
-    return markdown(["campaign", *(day[5:] for day in days)], rows)
+    rows = []
+    for campaign in CAMPAIGNS:
+        study = content["campaigns"][campaign]
+        rows.append(
+            [
+                campaign,
+                *(f"{study['agreement'][order]:.2f}" for order in ("own", "other")),
+                *(short(study["drift"][day]) for day in days),
+            ]
+        )
+    header = ["campaign", "first 100 rows", "positions in another order"]
+    return markdown([*header, *(day[5:] for day in days)], rows)
 
 
 # --- classic control
@@ -247,6 +254,8 @@ def _control(content: Content) -> dict[str, str]:
         rows, name = [], quantity.partition(":")[0]
         for env_id, task in content["tasks"].items():
             for pair, logs in task["pairs"].items():
+                if quantity not in logs["plain"]["quantities"]:
+                    continue
                 old, new = map(int, pair.split("-"))
                 truth = task["truth"][str(new)]
                 rows.append(

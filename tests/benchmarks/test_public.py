@@ -21,6 +21,7 @@ from benchmarks.public.download import Archive
 from benchmarks.public.icu_sepsis import CELLS, RISK, SHARES, Study, read_mdp
 from benchmarks.public.open_bandit import (
     CAMPAIGNS,
+    agreement,
     as_log,
     drift,
     read_prior,
@@ -215,6 +216,15 @@ def test_the_drift_of_a_learning_policy_by_day() -> None:
     assert found == pytest.approx(expected)
 
 
+def test_agreement_tells_positions_apart() -> None:
+    rows = read_rows(ROWS.encode())  # at positions 0, 2, 1: probabilities 0.25, 0.5 and 1
+    table = np.array([[0.25, 0.75], [0.1, 1.0], [0.5, 0.5]])
+    found = agreement(rows, table)
+    assert found["own"] == pytest.approx(1.0)
+    assert found["other"] > 1.0
+    assert agreement(rows, table[[1, 0, 2]])["own"] > 1.0
+
+
 def test_the_prior() -> None:
     text = b"men:\n  alpha:\n    - 2.0\n    - 1.0\n  beta:\n    - 1.0\n    - 3.0\n"
     alpha, beta = read_prior(text, "men")
@@ -299,6 +309,7 @@ def contents(part: str) -> dict[str, Any]:
     if part == "open_bandit":
         names = ["plain", "known", "paper", "uniform_own", "thompson_own", "backward"]
         study = dict.fromkeys(names, two) | {"n_items": 3, "drift": {"2019-11-24": 0.5}}
+        study["agreement"] = {"own": 1.1, "other": 1.3}
         study["approximate"] = {"mean": [0.0, 0.1], "variance": [0.0, 0.1]}
         return {"settings": {}, "campaigns": dict.fromkeys(CAMPAIGNS, study)}
     three = summary("mean", "variance", "cvar:0.1")
