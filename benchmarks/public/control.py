@@ -171,7 +171,17 @@ def _compare(task: Task, models: Sequence[Any], settings: Settings) -> Content:
     mixed = _log(task, canary, settings.n_episodes, seed=3)
     return {
         "steps": number(plain.n_steps / settings.n_episodes),
-        "plain": evaluation_summary(ove.evaluate(plain, new, **options)),
-        "known": evaluation_summary(ove.evaluate(plain, new, behavior=old, **options)),
-        "canary": evaluation_summary(ove.evaluate(mixed, new, **options)),
+        "plain": _evaluated(plain, new, **options),
+        "known": _evaluated(plain, new, behavior=old, **options),
+        "canary": _evaluated(mixed, new, **options),
     }
+
+
+def _evaluated(data: ove.Trajectories, candidate: Any, **options: Any) -> Content:
+    """Summary of an evaluation; one that fails keeps its row and says why."""
+    try:
+        return evaluation_summary(ove.evaluate(data, candidate, **options))
+    except ArithmeticError as error:
+        nothing = {"estimate": None, "lower": None, "upper": None, "error": repr(error)}
+        quantities = dict.fromkeys(options["quantities"], nothing)
+        return {"n": len(data), "ess": None, "quantities": quantities, "warnings": [], "advice": []}

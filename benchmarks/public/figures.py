@@ -80,6 +80,8 @@ def _icu_sepsis(content: Content) -> Figure:
 
 def _bar(axes: Axes, place: float, entry: Any, color: str, scale: float = 1.0) -> None:
     """Interval as a line, estimate as a dot."""
+    if "error" in entry:
+        return
     lower, upper = scale * entry["lower"], scale * entry["upper"]
     axes.plot([lower, upper], [place, place], color=color, lw=3, solid_capstyle="butt")
     if entry["estimate"] is not None:

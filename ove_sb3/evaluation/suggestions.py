@@ -84,7 +84,8 @@ def suggestions(
     makers: list[Callable[..., Suggestion | None]] = []
     if missing_support(stats) is None:  # else the log shows too little of the candidate's episodes
         makers += [_tighter_range, _weight_bound]
-    for make in (*makers, _canary, partial(_more_episodes, halves=halves)):
+    makers += [_canary, partial(_more_episodes, halves=halves)]
+    for make in makers:
         try:
             suggestion = make(stats, plan, quantity, whole)
         except (OveError, ArithmeticError, ValueError):
