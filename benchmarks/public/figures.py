@@ -127,6 +127,7 @@ def _control(content: Content) -> Figure:
     )
     for axes, (env_id, task) in zip(panels, tasks.items(), strict=True):
         labels = []
+        least = min(truth["variance"] for truth in task["truth"].values())
         for k, (pair, logs) in enumerate(task["pairs"].items()):
             old, new = map(int, pair.split("-"))
             truth = task["truth"][str(new)]["variance"]
@@ -135,7 +136,8 @@ def _control(content: Content) -> Figure:
             axes.plot([truth, truth], [-k - 0.32, -k + 0.32], color=_BLACK, linestyle="--", lw=1.2)
             labels.append(f"{task['checkpoints'][new]:,}\nfrom {task['checkpoints'][old]:,}")
         axes.set_yticks(-np.arange(len(labels)), labels)
-        axes.set_xlabel("variance of the return")
+        axes.set_xlabel("variance of the return (symmetric log scale)")
+        axes.set_xscale("symlog", linthresh=least / 2, linscale=0.6)
         axes.set_xlim(left=0.0)
         axes.set_title(env_id, fontsize=10)
         axes.grid(visible=False, axis="y")

@@ -9,6 +9,7 @@ import numpy as np
 
 from ove_sb3.core.quantities import as_quantity
 
+from .control import MOMENTS
 from .icu_sepsis import CELLS, RISK, RISK_GAMMA
 from .open_bandit import CAMPAIGNS
 from .results import Content, stamp
@@ -27,8 +28,10 @@ def markdown(header: Sequence[str], rows: Iterable[Sequence[str]], n_left: int =
 
 
 def short(value: float | None) -> str:
-    """A number with three digits, a dash for none."""
-    return "-" if value is None else f"{value:.3g}"
+    """A number with three digits or without decimals, a dash for none."""
+    if value is None:
+        return "-"
+    return f"{value:.3g}" if abs(value) < 1000 else f"{value:,.0f}"
 
 
 def bounds(entry: Mapping[str, Any]) -> str:
@@ -293,6 +296,11 @@ def _control(content: Content) -> dict[str, str]:
     return found
 
 
+def _rough(value: float) -> str:
+    """A number with one digit, or without decimals."""
+    return f"{value:.1g}" if value < 1 else f"{value:.0f}"
+
+
 def _training(content: Content) -> str:
     """Truth of the evaluated checkpoints, and what knowing the behavior changes."""
     rows = [
@@ -300,8 +308,8 @@ def _training(content: Content) -> str:
             env_id,
             f"{task['checkpoints'][int(k)]:,}",
             f"{truth['n']:,}",
-            *(f"{truth[key]:.4g} ± {truth[f'{key}_error']:.1g}" for key in ("mean", "variance")),
-            f"{truth['cvar:0.1']:.4g}",
+            *(f"{short(truth[key])} ± {_rough(truth[f'{key}_error'])}" for key in MOMENTS),
+            short(truth["cvar:0.1"]),
         ]
         for env_id, task in content["tasks"].items()
         for k, truth in task["truth"].items()
