@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: setup test test-slow test-matrix test-browser pictures dist docs lint bench bench-peers reproduce reproduce-full clean
+.PHONY: setup test test-slow test-matrix test-browser pictures dist docs lint bench bench-public bench-peers reproduce reproduce-full clean
 
 setup: $(READY)
 
@@ -56,6 +56,10 @@ test-matrix: test $(OLD)/.ready
 
 bench: setup
 	$(BIN)/python -m benchmarks
+
+# Public problems: downloads their data, and continues where it was stopped.
+bench-public: setup
+	$(BIN)/python -m benchmarks public
 
 # The paper's experiments: a quick run, and the full size. Both continue where they were stopped.
 reproduce: setup

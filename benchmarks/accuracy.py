@@ -21,6 +21,7 @@ ESTIMATORS = {
     "cdis_u": "cdis_u",
     "cdis (paper)": "cdis",
     "is (paper)": "is",
+    "regression (biased)": "regression",
     "wis (biased)": "wis",
     "naive_plugin (biased)": "naive_plugin",
     "naive_is (biased)": "naive_is",
@@ -31,6 +32,7 @@ METHODS: dict[str, ove.Method] = {
     "percentile": ove.Bootstrap("percentile"),
     "bca": ove.Bootstrap("bca"),
     "studentized": ove.Bootstrap("studentized"),
+    "studentized, regression": ove.Bootstrap("studentized", estimator="regression"),
     "basic, paper's cdis": ove.Bootstrap(estimator="cdis"),
 }
 

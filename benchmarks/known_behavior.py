@@ -1,51 +1,34 @@
 """Known behavior: promised and measured upper bounds on the variance, and scoring time.
 
-The reference excess is the largest squared distance of a return from the mean, times the
-candidate's probability of the trajectories with the largest weights, those of total probability
-log(1/a)/n under the behavior: a log of n trajectories may well contain none of them.
+See `benchmarks.reference` for the reference excess.
 """
 
 from __future__ import annotations
 
 import argparse
-import math
 import tempfile
 import time
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from scipy.special import ndtr, ndtri
 
 import ove_sb3 as ove
 from ove_sb3.core.statistics import TrajectoryStatistics
+from ove_sb3.evaluation.candidates import PolicyCandidate
+from ove_sb3.evaluation.reduction import reduce_log
 from ove_sb3.policies.dispatch import as_policy
 from ove_sb3.policies.ratio_bounds import ratio_bound
-from tests.problems.bandits import Bandit, GaussianBandit, continuous_bandit, recommender
+from tests.problems.bandits import Bandit, continuous_bandit, recommender
 from tests.problems.gridworld import gridworld
 from tests.problems.problem import Problem
 
+from .reference import LEVEL, ReferenceExcess
 from .tables import print_table
 
-LEVEL = 0.025
 SIZES = (1_000, 10_000, 31_622)
-
-
-def reference_excess(problem: Problem, n: int) -> float:
-    """Reference excess of an upper bound at `LEVEL`, for one step; else nan."""
-    share = min(-math.log(LEVEL) / n, 0.5)
-    if isinstance(problem, GaussianBandit):
-        mass = float(ndtr(problem.shift + ndtri(share)))
-    elif isinstance(problem, Bandit):
-        ratios = problem.candidate / problem.behavior
-        order = np.argsort(-ratios)
-        filled = np.concatenate([[0.0], np.cumsum(problem.behavior[order])])
-        gained = np.concatenate([[0.0], np.cumsum(problem.candidate[order])])
-        mass = float(np.interp(share, filled, gained))
-    else:
-        return math.nan
-    low, high = problem.reward_range
-    return mass * max(high - problem.mean, problem.mean - low) ** 2
 
 
 def _found_ratio(problem: Problem) -> float | None:
@@ -69,7 +52,7 @@ def _upper_bounds(trials: int) -> None:
         ("recommender", 31_622): "1/20 of the excess",
     }
     for problem in (continuous_bandit(0.7), continuous_bandit(1.27), recommender(), gridworld(15)):
-        found = _found_ratio(problem)
+        found, reference_excess = _found_ratio(problem), ReferenceExcess(problem)
         for n in SIZES:
             uppers = np.zeros(2)
             for trial in range(trials):
@@ -78,7 +61,7 @@ def _upper_bounds(trials: int) -> None:
                     stats = problem.statistics(n, rng, known=known)
                     ranges = {"reward_range": problem.reward_range}
                     uppers[k] += _upper(stats, found if known else None, **ranges) / trials
-            excess, reference = uppers - problem.variance, reference_excess(problem, n)
+            excess, reference = uppers - problem.variance, reference_excess(n)
             rows.append(
                 [
                     f"{problem.name} {getattr(problem, 'shift', '')}",
@@ -127,47 +110,57 @@ def _diabetes(trials: int) -> None:
     )
 
 
-def _scoring_time(n_episodes: int = 600) -> None:
+def _scoring_time(repeats: int = 20) -> None:
+    """Time from a log on disk to the statistics of its trajectories, and of the scores alone."""
     from stable_baselines3 import PPO, SAC
 
     rows = []
-    for algorithm, env in ((PPO, "CartPole-v1"), (SAC, "Pendulum-v1")):
-        behavior, candidate = (
-            algorithm("MlpPolicy", env, seed=seed, device="cpu") for seed in (0, 1)
-        )
-        data = ove.collect(behavior, env, n_episodes if algorithm is PPO else 60, n_envs=32, seed=0)
-        seconds = []
-        for known in (False, True):
-            from ove_sb3.evaluation.candidates import PolicyCandidate
-
-            policy = behavior if known else None
-            scorer = PolicyCandidate(
-                as_policy(candidate),
-                False,
-                "candidate",
-                behavior=None if policy is None else as_policy(policy),
-            )
-            scorer.score(data, 0)
-            times = []
-            for _ in range(3):
-                begin = time.perf_counter()
-                scorer.score(data, 0)
-                times.append(time.perf_counter() - begin)
-            seconds.append(min(times))
-        rows.append(
-            [
-                algorithm.__name__,
-                data.n_steps,
-                *(f"{1e6 * s / data.n_steps:.2f} us" for s in seconds),
-                f"{seconds[1] / seconds[0]:.2f}",
-                "2",
-            ]
-        )
+    for algorithm, env, n in ((PPO, "CartPole-v1", 1200), (SAC, "Pendulum-v1", 60)):
+        models = [algorithm("MlpPolicy", env, seed=seed, device="cpu") for seed in (0, 1)]
+        behavior, candidate = (as_policy(model) for model in models)
+        scorers = [
+            PolicyCandidate(candidate, False, "candidate", behavior=known)
+            for known in (None, behavior)
+        ]
+        with tempfile.TemporaryDirectory() as folder:
+            data = ove.collect(models[0], env, n, n_envs=32, seed=0)
+            data.save(folder)
+            log = ove.open_log(folder)
+            for title, calls in (
+                ("log to statistics", [partial(_reduce, log, scorer) for scorer in scorers]),
+                ("policies alone", [partial(_score, data, scorer) for scorer in scorers]),
+            ):
+                seconds = _least_times(calls, repeats)
+                per_step = [f"{1e6 * s / data.n_steps:.2f} us" for s in seconds]
+                factor = f"{seconds[1] / seconds[0]:.2f}"
+                promised = "2" if title == "log to statistics" else ""
+                rows.append([algorithm.__name__, title, *per_step, factor, promised])
     print_table(
-        "Time of scoring a step",
-        ["candidate", "steps", "without", "behavior=", "factor", "promised at most"],
+        "CPU time of scoring a step",
+        ["candidate", "part", "without", "behavior=", "factor", "promised at most"],
         rows,
     )
+
+
+def _reduce(log: ove.Log, scorer: PolicyCandidate) -> None:
+    reduce_log(log, [scorer], gamma=0.99, horizon=log.metadata.horizon, progress=False)
+
+
+def _score(data: ove.Trajectories, scorer: PolicyCandidate) -> None:
+    scorer.score(data, 0)
+
+
+def _least_times(calls: Sequence[Callable[[], object]], repeats: int) -> list[float]:
+    """Least CPU time of each call, taken in turns, so that a busy machine slows all of them."""
+    for call in calls:
+        call()
+    times: list[list[float]] = [[] for _ in calls]
+    for _ in range(repeats):
+        for call, own in zip(calls, times, strict=True):
+            begin = time.process_time()
+            call()
+            own.append(time.process_time() - begin)
+    return [min(own) for own in times]
 
 
 def main(trials: int = 10) -> None:

@@ -1,4 +1,7 @@
-"""Width of the guaranteed intervals: betting and the paper's, on the same data."""
+"""Width of the guaranteed intervals: betting and the paper's, on the same data.
+
+See `benchmarks.reference` for the reference excess.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +15,7 @@ from tests.problems.chain import chain
 from tests.problems.gridworld import gridworld
 from tests.problems.problem import Problem
 
+from .reference import ReferenceExcess
 from .tables import print_table
 
 SIZES = (100, 1000, 10_000, 31_622)
@@ -28,6 +32,7 @@ PROBLEMS: tuple[tuple[Problem, float], ...] = (
 def main(trials: int = 30) -> None:
     rows = []
     for problem, max_ratio in PROBLEMS:
+        reference_excess = ReferenceExcess(problem)
         for n in SIZES:
             bounds = np.array([_bounds(problem, n, max_ratio, trial) for trial in range(trials)])
             mean = bounds.mean(axis=0)
@@ -40,12 +45,20 @@ def main(trials: int = 30) -> None:
                     *(f"[{low:.3f}, {high:.3f}]" for low, high in mean),
                     f"1/{widths[0] / widths[1]:.1f}",
                     f"1/{widths[0] / widths[2]:.1f}",
+                    f"{reference_excess(n):.3f}",
+                    *(
+                        f"{(mean[k, 1] - problem.variance) / reference_excess(n):.1f}"
+                        for k in (1, 2)
+                    ),
                 ]
             )
     header = ["problem", "n", "truth", "paper", "betting", "betting, ratio <= 2"]
     print_table(
         f"Variance, 95% guaranteed intervals, mean of {trials} trials, and width / paper's width",
-        [*header, "width", "ratio <= 2"],
+        [
+            *(*header, "width", "ratio <= 2"),
+            *("reference excess", "upper bound's excess / it", "ratio <= 2"),
+        ],
         rows,
     )
 

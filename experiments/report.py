@@ -10,7 +10,7 @@ import argparse
 import re
 import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -54,23 +54,31 @@ def study_table(folder: Path) -> str:
     return "".join(lines)
 
 
-def fill_page(page: Path, results: Path) -> list[str]:
-    """Insert tables and figures of the studies in `results` into `page`; return their names."""
+def insert_tables(page: Path, tables: Mapping[str, str]) -> list[str]:
+    """Replace the tables of `page` that are among `tables` by name; return the names."""
     filled = []
 
     def replace(match: re.Match[str]) -> str:
-        folder = results / match[2]
-        if not (folder / "settings.json").exists():
+        if match[2] not in tables:
             return match[0]
-        images = page.parent / "images"
-        images.mkdir(exist_ok=True)
-        for figure in ("a", "b", "c"):
-            copy = images / f"reproduction_{match[2]}_{figure}.png"
-            shutil.copyfile(folder / f"figure_{figure}.png", copy)
         filled.append(match[2])
-        return f"{match[1]}{study_table(folder)}{match[3]}"
+        return f"{match[1]}{tables[match[2]]}{match[3]}"
 
     page.write_text(_MARK.sub(replace, page.read_text(encoding="utf-8")), encoding="utf-8")
+    return filled
+
+
+def fill_page(page: Path, results: Path) -> list[str]:
+    """Insert tables and figures of the studies in `results` into `page`; return their names."""
+    names = [match[2] for match in _MARK.finditer(page.read_text(encoding="utf-8"))]
+    folders = [results / name for name in names if (results / name / "settings.json").exists()]
+    filled = insert_tables(page, {folder.name: study_table(folder) for folder in folders})
+    images = page.parent / "images"
+    images.mkdir(exist_ok=True)
+    for name in filled:
+        for figure in ("a", "b", "c"):
+            source = results / name / f"figure_{figure}.png"
+            shutil.copyfile(source, images / f"reproduction_{name}_{figure}.png")
     return filled
 
 

@@ -397,7 +397,7 @@ def test_refused_input_gives_a_message_and_code_3(folder: Path, tmp_path: Path) 
     (tmp_path / "bad.npy").write_bytes(b"nothing")
     ppo = ("--model-class", "PPO")
     for arguments, message in (
-        (("evaluate", log, tmp_path / "no.zip", "--gamma", 0.9, *ppo), "is not there"),
+        (("evaluate", log, tmp_path / "no.zip", "--gamma", 0.9, *ppo), "does not exist"),
         (("evaluate", log, model, "--gamma", 0.9), "executes pickled code"),
         (("evaluate", log, model, "--gamma", 1.9, *ppo), "`--gamma` must lie in"),
         (("evaluate", log, tmp_path / "bad.npy", "--gamma", 0.9), "numpy.save"),
@@ -411,7 +411,7 @@ def test_refused_input_gives_a_message_and_code_3(folder: Path, tmp_path: Path) 
             ("evaluate", log, model, "--gamma", 0.9, *ppo, "--html", tmp_path / "a" / "b"),
             "`--html`",
         ),
-        (("compare", log, tmp_path / "no.zip", "--gamma", 0.9, *ppo), "is not there"),
+        (("compare", log, tmp_path / "no.zip", "--gamma", 0.9, *ppo), "does not exist"),
         (("compare", log, tmp_path / "bad.npy", "--gamma", 0.9), "numpy.save"),
         (("inspect", tmp_path), "directory of logged episodes"),
         (("compact", tmp_path / "none"), "directory of logged episodes"),

@@ -27,6 +27,8 @@ NOT_RUN = {
     ("reproduction.md", "make"): "minutes to hours; tests/experiments runs small studies",
     ("benchmarks.md", "make"): "installs other libraries from a network",
     ("benchmarks.md", ".venv/bin/python -m benchmarks.peers"): "the same",
+    ("public.md", "make"): "downloads data",
+    ("public.md", ".venv/bin/python -m benchmarks public"): "the same",
     ("scaling.md", "dask"): "needs several machines; the next Python block starts a cluster on one",
     ("scaling.md", "MALLOC_MMAP_THRESHOLD_"): "the same",
     ("scaling.md", "ove-sb3"): "needs that cluster, or a bucket; see tests/data/test_remote.py",

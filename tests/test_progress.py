@@ -136,7 +136,9 @@ def test_bars(
 def public_calls() -> dict[str, Callable[..., object]]:
     """Functions of the package, and methods of the classes with data or results."""
     found = {name: getattr(ove, name) for name in ove.__all__}
-    calls = {name: value for name, value in found.items() if inspect.isfunction(value)}
+    calls: dict[str, Callable[..., object]] = {
+        name: value for name, value in found.items() if inspect.isfunction(value)
+    }
     for owner in (
         ove.Trajectories, ove.Log, ove.EpisodeWriter, ove.Evaluation, ove.Comparison,
         ove.ConfidenceSequence, ove.Decision,

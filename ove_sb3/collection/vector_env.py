@@ -67,8 +67,14 @@ class GymnasiumVecEnv(VecEnv):
         terminated, truncated = (np.array(ends, dtype=np.bool_) for ends in (terminated, truncated))
         dones = terminated | truncated
         ignored = self.restarting
-        for i in np.flatnonzero(~ignored).tolist():  # the others keep the info of their last step
-            self._infos[i] = _info_of(infos, i)
+        if infos:
+            for i in np.flatnonzero(~ignored).tolist():  # the others keep that of their last step
+                self._infos[i] = _info_of(infos, i)
+        else:
+            self._infos = [
+                info if skipped else {}
+                for info, skipped in zip(self._infos, ignored.tolist(), strict=True)
+            ]
         for i in np.flatnonzero(dones).tolist():
             final, info = self._final(observations, infos, i)
             self._infos[i] = {

@@ -62,7 +62,7 @@ def estimate(
         ``"mean"``, ``"variance"``, ``"std"``, or a registered one.
     estimator : str, optional
         For the mean: ``"crossfit"`` (default), ``"pdis"``, ``"is"`` (unbiased); ``"wis"``
-        (self-normalized: biased at finite n).
+        (self-normalized) and ``"regression"``, both biased at finite n.
 
         For the variance, unbiased and unchanged when all returns are shifted:
 
@@ -74,6 +74,9 @@ def estimate(
         The paper's, unbiased but sensitive to where zero lies: ``"cdis"`` (Algorithm 1) and
         ``"is"`` (full-trajectory weights), both with the squared mean from two halves;
         ``"cdis_u"`` and ``"is_u"`` take it from all pairs.
+
+        With a small bias and the smallest error where trajectories are few: ``"regression"``, the
+        control variates of ``"crossfit"`` fitted on all trajectories at once.
 
         For comparison only, biased: ``"naive_is"`` (the paper's sigma^2!!, not even consistent),
         ``"naive_plugin"`` (sigma^2!), ``"wis"`` (self-normalized).

@@ -32,7 +32,7 @@ _MASK = "ove_action_mask"
 _NAMES = re.compile("|".join([METADATA, *_COUNTS.values(), rf"{_MASK}_\d+"]))
 _REMEDY = (
     f"Read a table that to_table wrote as it is, and select episodes of the result (data[...]). "
-    f"To vouch for a table of your own making, drop its column {METADATA!r}."
+    f"To use it as a table of your own, whose origin you know, drop its column {METADATA!r}."
 )
 
 
@@ -96,7 +96,8 @@ class Origin:
             if _had_marks(table.schema.metadata or {}):
                 raise InvalidInputError(
                     f"`table` must keep the column {METADATA!r} that to_table wrote, got none. To "
-                    "vouch for a table of your own making, clear the data frame's `attrs`, too."
+                    "use it as a table of your own, whose origin you know, clear the data frame's "
+                    "`attrs`, too."
                 )
             return None
         marks = [mark.as_py() for mark in table.column(METADATA).unique()]

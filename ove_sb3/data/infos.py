@@ -99,7 +99,7 @@ def read_infos(
     """Fields of one episode from the infos of its steps, one dict each."""
     if len(rows) != n_steps:
         raise InvalidInputError(
-            f"`infos` must be there for each of {n_steps} actions, got {len(rows)} at {PLACE}: "
+            f"`infos` must be given for each of {n_steps} actions, got {len(rows)} at {PLACE}: "
             "without the probability of every action nothing can be estimated off-policy.",
             episode=episode,
         )

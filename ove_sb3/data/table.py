@@ -24,12 +24,12 @@ if TYPE_CHECKING:
 def read_steps(
     table: Any,
     *,
-    episode: str,
+    episode: str | None,
     step: str | None,
     propensity: str,
     reward: str,
     action: str | Sequence[str] | None,
-    observations: Sequence[str],
+    observations: str | Sequence[str],
     density: bool,
     keep: Sequence[str],
     terminated: str | None,
@@ -41,8 +41,14 @@ def read_steps(
     progress = check_progress(progress)
     actions = [action] if isinstance(action, str) else list(_names(action or (), "action"))
     kept = list(_names(keep, "keep"))
-    observed = list(_names(observations, "observations"))
-    wanted = [episode, *([] if step is None else [step]), propensity, reward]
+    single = isinstance(observations, str)
+    observed = (
+        [observations]
+        if isinstance(observations, str)
+        else list(_names(observations, "observations"))
+    )
+    step = None if episode is None else step
+    wanted = [*(name for name in (episode, step) if name is not None), propensity, reward]
     ends = [name for name in (terminated, truncated) if name is not None]
     source = _Source.of(table, [*wanted, *actions, *observed, *kept], ends, progress)
     places, lengths = _places(source, episode, step)
@@ -54,6 +60,12 @@ def read_steps(
     }
     written: dict[str, Any] = {"metadata": metadata}
     if origin is not None:
+        if episode is None:
+            raise InvalidInputError(
+                "`episode` must name the column of the episodes in a table that `to_table` wrote, "
+                "got None.",
+                path=source.path,
+            )
         written = origin.fields(
             columns.__getitem__, source.columns.column(episode).to_numpy(), lengths
         )
@@ -67,10 +79,9 @@ def read_steps(
             taken = taken.astype(np.float64)
     else:
         taken = np.zeros(n_steps, np.float32 if density else np.int8)
+    seen = [columns[name] for name in observed] or [np.zeros((n_steps, 0), np.float32)]
     return {
-        "observations": np.stack([columns[name] for name in observed], axis=1)
-        if observed
-        else np.zeros((n_steps, 0), np.float32),
+        "observations": np.stack(seen, axis=1) if observed and not single else seen[0],
         "actions": taken,
         "log_probs": _placed(np.log(propensities), places),
         "rewards": columns[reward].astype(np.float64, copy=False),
@@ -140,7 +151,7 @@ class _Source:
             missing = np.flatnonzero(column.is_null().to_numpy())
             raise self.error(
                 f"column {name!r} must have no missing values, got one at {PLACE} "
-                f"({missing.size} of {len(self)} rows). Drop or repair those episodes whole.",
+                f"({missing.size} of {len(self)} rows). Drop or repair the whole episodes.",
                 int(missing[0]),
             )
 
@@ -253,8 +264,12 @@ class _Source:
         return rank[encoded.indices.to_numpy()], names[order]
 
 
-def _places(source: _Source, episode: str, step: str | None) -> tuple[IntArray | None, IntArray]:
+def _places(
+    source: _Source, episode: str | None, step: str | None
+) -> tuple[IntArray | None, IntArray]:
     """Places of the rows by episode and step, None if they are in order; and the lengths."""
+    if episode is None:
+        return None, np.ones(len(source), dtype=np.int64)
     if (lengths := source.lengths_in_order(episode, step)) is not None:
         return None, lengths
     number, name_of = source.episodes(episode)

@@ -38,7 +38,7 @@ def read_file(
             return pyarrow.feather.read_table(path)
         return _read_parquet(path, names, optional, progress)
     except FileNotFoundError as error:
-        raise InvalidInputError(f"`table` must be a file, but {path} is not there.") from error
+        raise InvalidInputError(f"`table` must be a file, but {path} does not exist.") from error
     except (pa.ArrowException, OSError) as error:
         raise InvalidInputError(
             f"`table` must be a readable {path.suffix} file, but {path} cannot be read: {error}."

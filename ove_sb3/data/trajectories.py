@@ -238,12 +238,12 @@ class Trajectories:
         cls,
         table: Any,
         *,
-        episode: str = "episode_id",
+        episode: str | None = "episode_id",
         step: str | None = "step",
         propensity: str = "p_old",
         reward: str = "reward",
         action: str | Sequence[str] | None = None,
-        observations: Sequence[str] = (),
+        observations: str | Sequence[str] = (),
         density: bool = False,
         keep: Sequence[str] = (),
         terminated: str | None = "terminated",
@@ -257,8 +257,9 @@ class Trajectories:
         ----------
         table : DataFrame, Arrow table or path
             A path names a ``.csv``, ``.parquet`` or ``.feather`` file.
-        episode : str
-            Column that names the episode of every row: numbers or strings.
+        episode : str or None
+            Column that names the episode of every row: numbers or strings. None: every row is an
+            episode of one step, as in the log of a bandit; `step` is then ignored.
         step : str or None
             Column that numbers the steps of an episode from 0, or from 1. Rows may then be in any
             order. None: the rows of an episode follow one another in the order of its steps.
@@ -268,8 +269,9 @@ class Trajectories:
         action : str or sequence of str, optional
             Column of the action, or columns of its components. Required to evaluate a policy, but
             not for a candidate given by its propensities.
-        observations : sequence of str
-            Columns of the observation, in the order in which a policy expects them.
+        observations : str or sequence of str
+            Columns of the observation, in the order in which a policy expects them. One name in
+            place of a sequence: the observation is a number, as for a Discrete space.
         density : bool
             The propensity is the probability density of a continuous action and may exceed 1.
         keep : sequence of str

@@ -61,9 +61,15 @@ def episodes_for(n: int, shrink: float, rate: float | None) -> int | None:
 
 
 def advise(
-    diagnostics: Diagnostics, episodes_to_halve: int | None, found: Sequence[object]
+    diagnostics: Diagnostics,
+    episodes_to_halve: int | None,
+    found: Sequence[object],
+    share: float | None = None,
 ) -> tuple[str, ...]:
-    """Sentences on how to make the intervals narrower: the suggestions `found` come first."""
+    """Sentences on how to make the intervals narrower: the suggestions `found` come first.
+
+    `share` is that of the candidate in the mixture that wrote the log, None if it had none.
+    """
     advice = [str(suggestion) for suggestion in found]
     if episodes_to_halve is not None:
         advice.append(
@@ -71,8 +77,12 @@ def advise(
         )
     ess, n = diagnostics.effective_sample_size, diagnostics.n_trajectories
     if ess < _LITTLE_OVERLAP * n:
-        advice.append(
-            f"The log is worth about {ess:.3g} of {n} episodes: log with a behavior closer to the "
-            "candidate, such as a MixturePolicy that contains it."
-        )
+        text = f"The log is worth about {ess:.3g} of {n} episodes"
+        if share is not None:
+            advice.append(f"{text}, as the candidate acted in {share:.3g} of them.")
+        else:
+            advice.append(
+                f"{text}: log with a behavior closer to the candidate, such as a MixturePolicy "
+                "that contains it."
+            )
     return tuple(advice)

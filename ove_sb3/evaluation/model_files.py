@@ -43,8 +43,8 @@ def load_model(
     file = Path(path)
     if not file.is_file() and not file.with_name(f"{file.name}.zip").is_file():
         raise InvalidInputError(
-            f"`{name}` must be the path of a saved model, but {file} is not there. Check the path, "
-            "or save the model with model.save(...)."
+            f"`{name}` must be the path of a saved model, but {file} does not exist. Check the "
+            "path, or save the model with model.save(...)."
         )
     if safe_for:
         return _load_safely(file, model_class, safe_for)

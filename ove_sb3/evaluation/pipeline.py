@@ -172,7 +172,7 @@ def _evaluate_statistics(
         episodes_to_halve=halve,
         diagnostics=diagnostics,
         warnings=(*diagnostics.warnings, *_warnings(plan, list(results.values()), missing)),
-        advice=advise(diagnostics, halve, found),
+        advice=advise(diagnostics, halve, found, plan.share),
         candidate=label,
         behavior=metadata.behavior,
         env_id=metadata.env_id,

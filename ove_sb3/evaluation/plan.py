@@ -56,6 +56,8 @@ class Plan:
         Kept column that is evaluated in place of the reward.
     n_components : int
         Number of policies in a mixture drawn once per episode; 0 for any other behavior.
+    share : float or None
+        Share of the candidate in that mixture, None if it is not one of its policies.
     selection_counted : bool
         The error budget accounts for all evaluations by which the candidate was selected.
     """
@@ -72,6 +74,7 @@ class Plan:
     reward: str | None = None
     selection_counted: bool = False
     n_components: int = 0
+    share: float | None = None
 
     @property
     def subject(self) -> str:
@@ -144,7 +147,8 @@ class Plan:
             return self
         stated = self.assumptions.max_weight
         bound = max_weight if stated is None else min(stated, max_weight)
-        return replace(self, assumptions=replace(self.assumptions, max_weight=bound))
+        assumptions = replace(self.assumptions, max_weight=bound)
+        return replace(self, assumptions=assumptions, share=1.0 / max_weight)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain Python values, ready for JSON."""
@@ -246,7 +250,7 @@ def _check_ranges(assumptions: Assumptions) -> None:
         raise InvalidInputError(
             "`reward_range` (or `return_range`) must be given, got None, and the log does not "
             "state it. State the smallest and largest reward the environment can give: the "
-            "guarantee rests on it, so it is not taken from the data."
+            "guarantee depends on it, so it is not taken from the data."
         )
     unbounded = assumptions.horizon is None and assumptions.gamma == 1.0
     if unbounded and assumptions.return_range is None:

@@ -25,7 +25,7 @@ def stated_horizon(horizon: int | None, metadata: Metadata) -> tuple[int | None,
         raise AssumptionError(
             f"`horizon` must be at least that of the log, got {horizon}, but the log states that "
             f"episodes have up to {own} steps. Leave it out; if the log is wrong, correct "
-            "`horizon` in its metadata."
+            "its metadata."
         )
     return horizon, (
         f"the stated horizon of {horizon} steps exceeds that of the log, {own}: the bounds hold, "

@@ -20,6 +20,7 @@ from ove_sb3.errors import OveError
 from .plan import Plan
 
 CANARY_SHARE = 0.1
+_LARGEST_SHARE = 0.5
 _TIMES = 4  # as many episodes
 _WORTHWHILE = 0.9  # of the width, at most
 _FEWEST, _MOST = 40, 200_000  # episodes for which intervals are computed again
@@ -141,15 +142,18 @@ def _canary(
 ) -> Suggestion | None:
     """As many episodes of a mixture that follows the candidate in a share of them.
 
-    Resampled from the log: an episode is (1 - alpha) + alpha w times as probable under the mixture,
-    and its weight becomes w / ((1 - alpha) + alpha w), at most 1/alpha.
+    In a log of such a mixture, a larger share. Resampled from the log: with the candidate's share
+    alpha in place of beta, an episode is (1 - alpha) (1 - beta w) / (1 - beta) + alpha w times as
+    probable, and its weight becomes w over that, at most 1/alpha.
     """
     del whole
-    alpha, n = CANARY_SHARE, len(stats)
+    before, n = plan.share or 0.0, len(stats)
+    alpha = min(max(2.0 * before, CANARY_SHARE), _LARGEST_SHARE)
     known = plan.assumptions.max_weight
     if known is not None and known <= 1.0 / alpha:
         return None
-    density = (1.0 - alpha) + alpha * stats.weights
+    others = np.maximum(1.0 - before * stats.weights, 0.0) / (1.0 - before)
+    density = (1.0 - alpha) * others + alpha * stats.weights
     rng = np.random.default_rng(plan.seed)
     drawn = rng.choice(n, n, p=density / density.sum())
     with np.errstate(divide="ignore"):
@@ -165,9 +169,17 @@ def _canary(
         max_weight=1.0 / alpha,
         delta=plan.interval_delta,
     )
+    if before:
+        action = (
+            f"From {n} new episodes with a share of {alpha:.3g}, not {before:.3g}, of the candidate"
+        )
+    else:
+        action = (
+            f"From {n} new episodes of MixturePolicy([behavior, candidate], "
+            f'[{1 - alpha:g}, {alpha:g}], per="episode")'
+        )
     return Suggestion(
-        f"From {n} new episodes of MixturePolicy([behavior, candidate], "
-        f'[{1 - alpha:g}, {alpha:g}], per="episode")',
+        action,
         f"The candidate then acts in {alpha:.0%} of them.",
         quantity.label,
         *_again(again, plan, quantity, assumptions),

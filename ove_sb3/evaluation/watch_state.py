@@ -77,9 +77,9 @@ class WatchState:
             ours, theirs = self.question.get(name), plain.get(name)
             if ours != theirs:
                 raise InvalidInputError(
-                    f"`state` must be that of the same question, got {path} with {name} {ours!r}, "
-                    f"not {theirs!r}. Ask as before, or pass another `state`: another question has "
-                    "a failure probability of its own.",
+                    f"`state` must be that of the same evaluation, got {path} with {name} "
+                    f"{ours!r}, not {theirs!r}. Pass the same arguments, or another `state`: "
+                    "another evaluation has a failure probability of its own.",
                     path=path,
                 )
 

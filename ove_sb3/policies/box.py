@@ -13,6 +13,7 @@ cell. The ratio of two such densities is the exact ratio of probabilities.
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -50,7 +51,7 @@ class BoxDistribution(ActionDistribution):
 
     @abstractmethod
     def _log_density(self, x: FloatArray) -> FloatArray:
-        """Log-density inside, (n, d)."""
+        """Log-density inside, (..., n, d)."""
 
     @abstractmethod
     def _log_below(self, x: FloatArray) -> FloatArray:
@@ -61,11 +62,11 @@ class BoxDistribution(ActionDistribution):
         """Log-probability of uncensored values above x, (d,) -> (n, d)."""
 
     def _length_scale(self, x: FloatArray) -> FloatArray | None:
-        """Scale on which the density changes, (n, d) or (d,); None if larger than any cell."""
+        """Scale on which the density changes, like x or (d,); None if larger than any cell."""
         return None
 
     def _log_mass(self, low: FloatArray, high: FloatArray, at: tuple[IntArray, ...]) -> FloatArray:
-        """Log-probability of intervals at these entries of (n, d), all (m,)."""
+        """Log-probability of intervals at these entries of (..., n, d), all (m,)."""
         raise NotImplementedError
 
     @property
@@ -88,9 +89,9 @@ class BoxDistribution(ActionDistribution):
         coarse = self.bounds.spacing(x) > _COARSE * scale
         if coarse.any():
             at = np.nonzero(np.broadcast_to(coarse, x.shape))
-            low, high = self._grid.cell(x[at], at[1])
+            low, high = self._grid.cell(x[at], at[-1])
             wide = high - low > _COARSE * np.broadcast_to(scale, x.shape)[at]
-            at, low, high = (at[0][wide], at[1][wide]), low[wide], high[wide]
+            at, low, high = tuple(i[wide] for i in at), low[wide], high[wide]
             density[at] = self._log_mass(low, high, at) - np.log(high - low)
         return density
 
@@ -101,17 +102,30 @@ class BoxDistribution(ActionDistribution):
 
     @override
     def log_prob(self, actions: ArrayLike) -> FloatArray:
+        return self._log_prob(self._coordinates(actions))
+
+    @override
+    def log_probs(self, actions: Sequence[ArrayLike]) -> FloatArray:
+        return self._log_prob(np.stack([self._coordinates(part) for part in actions]))
+
+    def _coordinates(self, actions: ArrayLike) -> FloatArray:
+        """Actions that lie in the Box, (n, d)."""
         b = self.bounds
         x = self._rows(actions).reshape(self._n, -1).astype(np.float64)
         inside = (x >= b.low - b.margin) & (x <= b.high + b.margin)
         if not inside.all():
             self._refuse_outside(x, inside)
+        return x
+
+    def _log_prob(self, x: FloatArray) -> FloatArray:
+        """Log-probabilities, (..., n, d) -> (..., n)."""
+        b = self.bounds
         at_low, at_high = x <= b.low_edge, x >= b.high_edge
         log_p = self._log_inside(x)  # per dimension
         if at_low.any() or at_high.any():
             below, above = self._log_atoms()
             log_p = np.where(at_low, below, np.where(at_high, above, log_p))
-        return np.asarray(log_p.sum(axis=1))
+        return np.asarray(log_p.sum(axis=-1))
 
     @override
     def cells(self, actions: ArrayLike) -> tuple[FloatArray, IntArray]:
@@ -231,7 +245,7 @@ class ClippedNormal(BoxDistribution):
 
     @override
     def _log_mass(self, low: FloatArray, high: FloatArray, at: tuple[IntArray, ...]) -> FloatArray:
-        mean, std = (np.broadcast_to(v, self.mean.shape)[at] for v in (self.mean, self.std))
+        mean, std = (np.broadcast_to(v, self.mean.shape)[at[-2:]] for v in (self.mean, self.std))
         return _log_between((low - mean) / std, (high - mean) / std)
 
     def _log_below(self, x: FloatArray) -> FloatArray:
@@ -299,8 +313,8 @@ class SquashedNormal(BoxDistribution):
 
     @override
     def _log_mass(self, low: FloatArray, high: FloatArray, at: tuple[IntArray, ...]) -> FloatArray:
-        mean, std = (np.broadcast_to(v, self.mean.shape)[at] for v in (self.mean, self.std))
-        edges = np.array([self.bounds.to_unit(edge, at[1]) for edge in (low, high)])
+        mean, std = (np.broadcast_to(v, self.mean.shape)[at[-2:]] for v in (self.mean, self.std))
+        edges = np.array([self.bounds.to_unit(edge, at[-1]) for edge in (low, high)])
         inside = np.clip(edges, -_LARGEST, _LARGEST)
         low_z, high_z = (np.arctanh(inside) - mean) / std
         # A number in the cell of a bound is executed as the bound.

@@ -47,10 +47,7 @@ class Categorical(ActionDistribution):
         start = int(self.action_space.start)  # type: ignore[attr-defined]
         rows = self._rows(actions)
         index = _choice_index(rows - start if start else rows, self.log_p.shape[1], start)
-        # Flat indices into the array as `log_softmax` lays it out: half the time of pairs.
-        flat = index * len(index)
-        flat += np.arange(len(index))
-        return self.log_p.T.ravel().take(flat)
+        return pick(self.log_p, index)
 
     @override
     def cells(self, actions: ArrayLike) -> tuple[FloatArray, IntArray]:
@@ -62,7 +59,9 @@ class Categorical(ActionDistribution):
         if self.log_p.shape[1] > _MOST_CHOICES:
             return None
         start = int(self.action_space.start)  # type: ignore[attr-defined]
-        return self.log_p, _choice_index(self._rows(actions) - start, self.log_p.shape[1], start)
+        rows = self._rows(actions)
+        rows = rows - start if start else rows
+        return self.log_p, _choice_index(rows, self.log_p.shape[1], start)
 
     @override
     def mode_probability(self, actions: ArrayLike) -> tuple[NDArray[np.bool_], FloatArray]:
@@ -107,7 +106,7 @@ class MultiCategorical(ActionDistribution):
         total = np.zeros(len(self))
         for column, part in enumerate(self.parts):
             index = _choice_index(rows[:, column], part.shape[1], 0)
-            total += part[np.arange(len(index)), index]
+            total += pick(part, index)
         return total
 
     @override
@@ -174,6 +173,14 @@ def epsilon_greedy(greedy: IntArray, n_choices: int, epsilon: float) -> FloatArr
 def point_mass(log_p: FloatArray) -> FloatArray:
     """Log-probabilities (n, k): 1 on the first most probable choice."""
     return epsilon_greedy(log_p.argmax(axis=1), log_p.shape[1], 0.0)
+
+
+def pick(table: FloatArray, index: IntArray) -> FloatArray:
+    """Entry `index` of every row, (n, k) and (n,) -> (n,)."""
+    # Flat indices into the array as `log_softmax` lays it out: half the time of pairs.
+    flat = index * len(index)
+    flat += np.arange(len(index))
+    return table.T.ravel().take(flat)
 
 
 def _choice_index(values: NDArray[Any], n_choices: int, start: int) -> IntArray:

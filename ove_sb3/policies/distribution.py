@@ -52,6 +52,10 @@ class ActionDistribution(ABC):
     def log_prob(self, actions: ArrayLike) -> FloatArray:
         """Log-probability of `actions`, or log-density inside a Box, (n,) float64."""
 
+    def log_probs(self, actions: Sequence[ArrayLike]) -> FloatArray:
+        """`log_prob` of several actions per observation, J of (n, ...) -> (J, n)."""
+        return np.stack([self.log_prob(part) for part in actions])
+
     def deterministic(self) -> ActionDistribution:
         """Point mass on the most probable action, which a deterministic policy takes."""
         raise InvalidInputError(

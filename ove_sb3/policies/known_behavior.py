@@ -12,6 +12,7 @@ from ove_sb3.core.truncation import ActionRatios
 from ove_sb3.data.trajectories import Trajectories
 from ove_sb3.errors import PLACE, BehaviorError, InvalidInputError
 
+from .discrete import pick
 from .distribution import ActionDistribution
 from .log_prob import check_action_space, scan_log
 from .observations import as_batch, take_rows
@@ -89,59 +90,65 @@ class _Scan:
         self.observations = batch.observations
         self.behavior_log_probs = np.empty(data.n_steps)
         self.logged = np.empty(data.n_steps)
-        self.parts: list[tuple[Any, FloatArray, FloatArray]] = []
+        # By action and step: reductions over a short last axis are several times slower.
+        self.ratios = self.masses = np.empty((0, data.n_steps))
+        self.n_batches = 0
         self.exact = False
 
-    def visit(self, steps: Any, lengths: IntArray, candidate: ActionDistribution) -> None:
-        """Take the candidate's distributions of a batch of steps."""
+    def visit(self, steps: Any, lengths: IntArray, candidate: ActionDistribution) -> FloatArray:
+        """Take the candidate's distributions of a batch; return its log-probabilities."""
         data = self.data
         masks = None if data.action_masks is None else data.action_masks[steps]
         rows = take_rows(self.observations, steps)
         behavior = self.behavior.unroll(rows, lengths, masks)
         acted = data.actions[steps]
-        known = candidate.choices(acted), behavior.choices(acted)
-        if known[0] is not None and known[1] is not None:
-            self._list(steps, known[0], known[1][0])
-        else:
-            self._draw(steps, candidate, behavior)
+        known = candidate.choices(acted)
+        listed = None if known is None else behavior.choices(acted)
+        self.n_batches += 1
+        if known is not None and listed is not None:
+            return self._list(steps, known, listed[0])
+        return self._draw(steps, candidate, behavior)
 
-    def _list(self, steps: Any, candidate: tuple[FloatArray, IntArray], log_b: FloatArray) -> None:
+    def _list(
+        self, steps: Any, candidate: tuple[FloatArray, IntArray], log_b: FloatArray
+    ) -> FloatArray:
         log_p, index = candidate
-        each = np.arange(len(index))
         ratios = _ratio(log_p, log_b)
-        self.behavior_log_probs[steps] = log_b[each, index]
-        self.logged[steps] = ratios[each, index]
+        self.behavior_log_probs[steps] = pick(log_b, index)
+        self.logged[steps] = pick(ratios, index)
         self.exact = True
-        self.parts.append((steps, ratios, np.exp(log_p)))
+        self._keep(steps, ratios.T, np.exp(log_p).T)
+        return pick(log_p, index)
 
     def _draw(
         self, steps: Any, candidate: ActionDistribution, behavior: ActionDistribution
-    ) -> None:
-        acted = self.data.actions[steps]
-        rng = np.random.default_rng([_SEED, self.first_step, len(self.parts)])
-        log_b = behavior.log_prob(acted)
-        ratios = np.empty((len(acted), N_DRAWS))
-        for j in range(N_DRAWS):
-            drawn = candidate.sample(rng)
-            ratios[:, j] = _ratio(candidate.log_prob(drawn), behavior.log_prob(drawn))
-        self.behavior_log_probs[steps] = log_b
-        self.logged[steps] = _ratio(candidate.log_prob(acted), log_b)
-        self.parts.append((steps, ratios, np.full_like(ratios, 1.0 / N_DRAWS)))
+    ) -> FloatArray:
+        rng = np.random.default_rng([_SEED, self.first_step, self.n_batches - 1])
+        actions = [self.data.actions[steps], *(candidate.sample(rng) for _ in range(N_DRAWS))]
+        log_p, log_b = candidate.log_probs(actions), behavior.log_probs(actions)
+        ratios = _ratio(log_p, log_b)
+        self.behavior_log_probs[steps], self.logged[steps] = log_b[0], ratios[0]
+        self._keep(steps, ratios[1:], 1.0 / N_DRAWS)
+        return np.asarray(log_p[0])
+
+    def _keep(self, steps: Any, ratios: FloatArray, masses: FloatArray | float) -> None:
+        """Keep the ratios and masses of a batch, (m, batch)."""
+        if not len(self.ratios):
+            shape = len(ratios), self.data.n_steps
+            self.ratios, self.masses = np.empty(shape), np.empty(shape)
+        self.ratios[:, steps], self.masses[:, steps] = ratios, masses
 
     def actions(self) -> ActionRatios:
         """Ratios of all batches."""
-        shape = self.data.n_steps, self.parts[0][1].shape[1]
-        ratios, masses = np.empty(shape), np.empty(shape)
-        for steps, batch_ratios, batch_masses in self.parts:
-            ratios[steps], masses[steps] = batch_ratios, batch_masses
-        return ActionRatios(self.logged, ratios, masses, self.exact)
+        return ActionRatios(self.logged, self.ratios.T, self.masses.T, self.exact)
 
 
 def _ratio(log_p: FloatArray, log_b: FloatArray) -> FloatArray:
     """Importance ratios; 0 if the candidate never takes an action, infinite if only it does."""
     with np.errstate(invalid="ignore", over="ignore"):
-        ratios = np.exp(log_p - log_b)
-    return np.asarray(np.where(log_p == -np.inf, 0.0, ratios))
+        ratios = np.asarray(np.exp(log_p - log_b))
+    ratios[log_p == -np.inf] = 0.0
+    return ratios
 
 
 _REMEDY = (

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from stable_baselines3.common.vec_env import VecNormalize
 
 BATCH_SIZE = 4096
-Visit = Callable[[Any, IntArray, ActionDistribution], None]
+Visit = Callable[[Any, IntArray, ActionDistribution], FloatArray]
 _NO_LENGTHS = np.empty(0, dtype=np.int64)
 _NOTABLE = 0.01  # mean probability of something that the log lacks
 _SURELY_SEEN = 30.0  # expected number of times, if the behavior had that probability
@@ -136,7 +136,8 @@ def scan_log(
     ----------
     visit : callable
         Called with the indices of a batch of steps (a slice or an array), the lengths of its
-        episodes if they are whole, and their action distributions.
+        episodes if they are whole, and their action distributions. Returns the log-probabilities of
+        the logged actions.
     whole_episodes : bool
         Let every batch consist of whole episodes, in any order.
     """
@@ -191,9 +192,10 @@ def _scan(
             distribution = policy.unroll(rows, parts, part_masks)
             if deterministic:
                 distribution = distribution.deterministic()
-            log_probs[steps] = distribution.log_prob(acted[steps])
-            if visit is not None:
-                visit(steps, parts, distribution)
+            if visit is None:
+                log_probs[steps] = distribution.log_prob(acted[steps])
+            else:
+                log_probs[steps] = visit(steps, parts, distribution)
         except InvalidInputError as error:
             if error.row is None:
                 raise

@@ -115,16 +115,14 @@ class SquashedGrid(Grid):
 
     @override
     def cell(self, y: FloatArray, dimension: IntArray) -> tuple[FloatArray, FloatArray]:
-        first = self._first_at_least(y, dimension)
-        after = self._first_at_least(np.nextafter(y, np.inf), dimension)
+        first, after = self._first_and_after(y, dimension)
         missing = first == after  # no a is scaled to y, which lies between two that are
         if missing.any():
             at, upper, column = np.flatnonzero(missing), first[missing], dimension[missing]
             below = y[at] < self._edge(upper, column)
             nearest = _number(np.clip(upper - below, -_ONE, _ONE))
             executed = self.scale(nearest, column).astype(np.float64)
-            first[at] = self._first_at_least(executed, column)
-            after[at] = self._first_at_least(np.nextafter(executed, np.inf), column)
+            first[at], after[at] = self._first_and_after(executed, column)
         return self._edge(first, dimension), self._edge(after, dimension)
 
     @override
@@ -135,6 +133,12 @@ class SquashedGrid(Grid):
     @override
     def edge_below(self, y: FloatArray) -> FloatArray:
         return self._edge(self._first_at_least(y, self._dimensions), self._dimensions)
+
+    def _first_and_after(self, y: FloatArray, dimension: IntArray) -> tuple[IntArray, IntArray]:
+        """Order numbers of the smallest a that are scaled to y or more, and to more than y."""
+        both = np.concatenate([y, np.nextafter(y, np.inf)])  # one search takes half the time
+        order = self._first_at_least(both, np.concatenate([dimension, dimension]))
+        return order[: len(y)], order[len(y) :]
 
     def _first_at_least(self, y: FloatArray, dimension: IntArray) -> IntArray:
         """Order number of the smallest a that is scaled to y or more; that after 1 if none is."""

@@ -21,14 +21,14 @@ def no_log(index: Path) -> StorageError:
     if any((directory / name).exists() for name in _EARLIER):
         return StorageError(
             f"`{directory}` must be a log of this version of ove_sb3, but it was written by an "
-            f"earlier one ({index.name} is not there). Log again, or read it with the version that "
-            "wrote it.",
+            f"earlier one ({index.name} does not exist). Log again, or read it with the version "
+            "that wrote it.",
             path=directory,
         )
     if directory.is_dir() and any(directory.glob("part-*.parquet")):
         return missing_index(directory, index)
     return StorageError(
-        f"`{directory}` must be a directory of logged episodes, but {index} is not there. Check "
+        f"`{directory}` must be a directory of logged episodes, but {index} does not exist. Check "
         "the path.",
         path=directory,
     )

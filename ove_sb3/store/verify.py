@@ -174,7 +174,7 @@ def _problem(
     except (StorageError, sqlite3.Error, ValueError, MemoryError, KeyError, TypeError) as error:
         text = str(error).split(", but ")[-1].split(". The file")[0]
         missing = isinstance(error, LogChangedError)
-        text = "the file is not there" if missing else text
+        text = "the file does not exist" if missing else text
         return f"{place}: {text} ({row.episodes} episodes)"
     return None
 

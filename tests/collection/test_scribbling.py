@@ -22,14 +22,17 @@ from tests.policies.toys import CASES, Toy, make_model
 ENDS = ["PPO-discrete", "PPO-box", "PPO-dict", "PPO-image", "MaskablePPO-discrete", "DQN-discrete"]
 
 
+_KEPT = 40  # arrays, of many steps
+
+
 class Scribble:
-    """Overwrites in place, at the next call, all arrays it was given."""
+    """Overwrites in place, at the next call, the arrays it was given last."""
 
     def __init__(self) -> None:
         self.seen: list[Any] = []
 
     def show(self, *values: Any) -> None:
-        self.seen += values
+        self.seen = [*self.seen[-_KEPT:], *values]
 
     def overwrite(self) -> None:
         for value in self.seen:

@@ -10,6 +10,10 @@ from threadpoolctl import threadpool_limits
 import ove_sb3 as ove
 from ove_sb3.core.estimators import estimator_names, find_estimator
 from tests.core.test_statistics import random_log
+from tests.problems.bandits import recommender
+from tests.problems.chain import chain
+from tests.problems.gridworld import gridworld
+from tests.problems.problem import Problem
 from tests.problems.tiny import TinyProcess
 
 FIXED_LENGTH = np.full(30, 4)
@@ -96,7 +100,7 @@ def test_crossfit_is_exactly_unbiased_with_folds(n: int, known_horizon: bool) ->
 
 
 @pytest.mark.filterwarnings("ignore::ove_sb3.errors.SupportWarning")
-@pytest.mark.parametrize("estimator", ["naive_is", "naive_plugin", "wis"])
+@pytest.mark.parametrize("estimator", ["naive_is", "naive_plugin", "wis", "regression"])
 def test_the_biased_ones_are_biased(estimator: str) -> None:
     value = expectation(2, lambda s: ove.estimate_variance(s, estimator=estimator))
     assert abs(value - TinyProcess.of().moments()[1]) > 0.1
@@ -132,17 +136,25 @@ def test_ratios_of_one_give_the_sample_variance() -> None:
     rewards = rng.normal(3, 2, 120)
     stats = ove.trajectory_statistics(np.zeros(120), rewards, FIXED_LENGTH, gamma=0.9, horizon=4)
     expected = np.var(stats.returns, ddof=1)
-    for estimator in ("pair", "pair_cdis", "cdis_u", "is_u", "naive_is", "naive_plugin"):
+    for estimator in (
+        "pair",
+        "pair_cdis",
+        "cdis_u",
+        "is_u",
+        "naive_is",
+        "naive_plugin",
+        "regression",
+    ):
         value = ove.estimate_variance(stats, estimator=estimator)
         assert value == pytest.approx(expected, rel=1e-12), estimator
     assert ove.estimate_variance(stats, estimator="wis") == pytest.approx(np.var(stats.returns))
     assert ove.estimate_variance(stats) == pytest.approx(expected, rel=0.2)
-    for estimator in ("pdis", "is", "wis", "crossfit"):
+    for estimator in ("pdis", "is", "wis", "crossfit", "regression"):
         value = ove.estimate_mean(stats, estimator=estimator)
         assert value == pytest.approx(stats.returns.mean(), rel=1e-12)
 
 
-@pytest.mark.parametrize("estimator", ["pair", "pair_cdis", "crossfit", "wis"])
+@pytest.mark.parametrize("estimator", ["pair", "pair_cdis", "crossfit", "regression", "wis"])
 def test_a_shift_of_all_returns_changes_nothing(estimator: str) -> None:
     rng = np.random.default_rng(1)
     log_ratios, rewards = rng.normal(-0.1, 0.5, 120), rng.normal(size=120)
@@ -246,3 +258,16 @@ def test_returns_far_from_zero_are_not_lost_in_rounding(offset: float, horizon: 
     if offset > 1e6:
         with pytest.raises(ove.InvalidInputError, match="lost in rounding"):
             ove.estimate_variance(far, estimator="pair_cdis")
+
+
+@pytest.mark.parametrize(
+    "problem", [recommender(), gridworld(6), gridworld(15), chain(8)], ids=lambda p: p.name
+)
+def test_regression_is_closest_where_trajectories_are_few(problem: Problem) -> None:
+    # Errors are heavy-tailed: fewer data sets would compare the luck of one or two of them.
+    errors = dict.fromkeys(("regression", "crossfit", "wis"), 0.0)
+    for seed in range(1_000):
+        stats = problem.statistics(100, np.random.default_rng([seed, 5]))
+        for name in errors:
+            errors[name] += (ove.estimate_variance(stats, name) - problem.variance) ** 2
+    assert np.sqrt(errors["regression"]) <= 1.05 * np.sqrt(min(errors.values()))

@@ -96,7 +96,14 @@ def test_influence_is_what_leaving_one_trajectory_out_changes(quantity: str, nam
     assert error == pytest.approx(jackknife, rel=0.02)
 
 
-@pytest.mark.parametrize(("quantity", "name"), [*WITH_INFLUENCE, ("variance", "crossfit")])
+@pytest.mark.parametrize(
+    ("quantity", "name"),
+    [
+        *WITH_INFLUENCE,
+        *[("variance", name) for name in ("crossfit", "regression")],
+        ("mean", "regression"),
+    ],
+)
 def test_standard_errors_are_those_of_simulated_logs(quantity: str, name: str) -> None:
     problem, n_logs = gridworld(6), 300
     method = ove.Normal(estimator=name)

@@ -120,7 +120,7 @@ def test_the_order_of_trajectories_matters_to_no_symmetric_estimate(
     first, second = (quiet(ove.trajectory_statistics, **logged) for logged in (log, shuffled))
     scale = 1e-9 * (1.0 + np.abs(first.cdis).max() + np.abs(first.pdis).max() ** 2)
     scale *= 1.0 + first.weights.max()
-    for estimator in ("pair", "pair_cdis", "naive_is", "naive_plugin", "wis"):
+    for estimator in ("pair", "pair_cdis", "naive_is", "naive_plugin", "wis", "regression"):
         values = [quiet(ove.estimate_variance, s, estimator=estimator) for s in (first, second)]
         assert values[0] == pytest.approx(values[1], rel=1e-7, abs=max(scale, 1e-9))
 

@@ -157,10 +157,10 @@ def test_built_in_names() -> None:
     risks = {"quantile", "median", "cvar", "p_below"}
     assert set(quantity_names()) == {"mean", "variance", "std"} | risks
     assert method_names() == ("betting", "paper", "bootstrap", "normal")
-    assert set(estimator_names("mean")) == {"crossfit", "pdis", "is", "wis"}
+    assert set(estimator_names("mean")) == {"crossfit", "regression", "pdis", "is", "wis"}
     assert set(estimator_names("variance")) == {
         *("crossfit", "pair_cdis", "pair", "cdis", "cdis_u", "is", "is_u"),
-        *("naive_is", "naive_plugin", "wis"),
+        *("naive_is", "naive_plugin", "wis", "regression"),
     }
     assert estimator_names("std") == ()  # those of the variance are used
 

@@ -165,7 +165,7 @@ def test_damage_is_named(tmp_path: Path) -> None:
 
 
 def test_other_versions_and_strangers_are_named(tmp_path: Path) -> None:
-    with pytest.raises(ove.StorageError, match=r"log\.sqlite is not there"):
+    with pytest.raises(ove.StorageError, match=r"log\.sqlite does not exist"):
         ove.Trajectories.load(tmp_path)
     data = some(3)
     data.save(tmp_path / "a")

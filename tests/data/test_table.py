@@ -16,8 +16,10 @@ import pyarrow.feather
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from typer.testing import CliRunner, Result
 
 import ove_sb3 as ove
+from ove_sb3.cli.app import app
 
 NAMES: dict[str, Any] = {"episode": "user", "step": "t", "propensity": "p", "reward": "r"}
 PROGRAM = Path(sys.executable).with_name("ove-sb3")
@@ -46,6 +48,25 @@ def make_table(n: int = 300, *, seed: int = 0, names: bool = True) -> pd.DataFra
 
 def read(table: Any, **options: Any) -> ove.Trajectories:
     return ove.Trajectories.from_table(table, **{**NAMES, "keep": ["q"], **options})
+
+
+def test_rows_that_are_episodes_of_one_step() -> None:
+    table = make_table(40).assign(place=lambda frame: frame["t"] % 2)
+    data = read(table, episode=None, observations="place", action="a")
+    np.testing.assert_array_equal(data.lengths, 1)
+    np.testing.assert_array_equal(data.rewards, table["r"])  # in the order of the rows
+    np.testing.assert_array_equal(np.asarray(data.observations), table["place"])
+    candidate = ove.TabularPolicy([[0.1, 0.9], [0.1, 0.9]])
+    expected = np.where(table["a"] == 1, 0.9, 0.1)
+    np.testing.assert_allclose(np.exp(ove.log_prob(candidate, data)), expected)
+    vectors = np.asarray(read(table, observations=["place"]).observations)
+    assert vectors.shape == (len(table), 1)
+
+
+def test_a_written_table_needs_its_episodes() -> None:
+    written = read(make_table(20), action="a").to_table()
+    with pytest.raises(ove.errors.InvalidInputError, match="`episode` must name the column"):
+        ove.Trajectories.from_table(written, episode=None)
 
 
 def assert_same(data: ove.Trajectories, expected: ove.Trajectories) -> None:
@@ -104,7 +125,7 @@ def test_files_and_other_tables_hold_the_same(tmp_path: Path) -> None:
     pyarrow.feather.write_feather(arrow, tmp_path / "steps.feather")
     for source in (*sorted(tmp_path.iterdir()), arrow, str(tmp_path / "steps.csv")):
         assert_same(read(source), expected)
-    with pytest.raises(ove.InvalidInputError, match=r"must be a file, but .* is not there"):
+    with pytest.raises(ove.InvalidInputError, match=r"must be a file, but .* does not exist"):
         read(tmp_path / "nothing.csv")
     with pytest.raises(ove.InvalidInputError, match=r"ending in .csv, .parquet, .feather"):
         read(tmp_path / "steps.xlsx")
@@ -252,7 +273,7 @@ def test_episodes_that_were_cut_off_do_not_come_back_as_complete(tmp_path: Path)
         tmp_path / "steps.csv", "--candidate-propensity", "q", "--gamma", 1, "--horizon", 9,
         "--reward-range", 0, 1,
     )  # fmt: skip
-    assert done.returncode == 3
+    assert done.exit_code == 3
     assert "was cut off after" in done.stderr
 
 
@@ -324,9 +345,8 @@ def test_any_table_is_read_right_or_refused(rows: list[tuple[int, int, float, fl
     assert data.lengths.tolist() == [len(by_user[user]) for user in sorted(by_user)]
 
 
-def run(*arguments: object) -> subprocess.CompletedProcess[str]:
-    command = [str(PROGRAM), "evaluate", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=300)
+def run(*arguments: object) -> Result:
+    return CliRunner().invoke(app, ["evaluate", *map(str, arguments)])
 
 
 def test_a_verdict_from_a_table_on_the_command_line(tmp_path: Path) -> None:
@@ -335,7 +355,13 @@ def test_a_verdict_from_a_table_on_the_command_line(tmp_path: Path) -> None:
     table.sample(frac=1.0, random_state=0).to_csv(path, index=False)
     columns = ("--episode", "user", "--step", "t", "--propensity", "p", "--reward", "r")
     stated = ("--gamma", 1, "--horizon", 4, "--reward-range", 0, 1)
-    done = run(path, *columns, *stated, "--candidate-propensity", "q", "--require", "mean >= 0.5")
+    asked = [*columns, *stated, "--candidate-propensity", "q", "--require", "mean >= 0.5"]
+    done = subprocess.run(  # as installed; the others in this process
+        [str(PROGRAM), "evaluate", str(path), *map(str, asked)],
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
     assert done.returncode == 0, done.stderr
     assert "mean >= 0.5: proven" in done.stdout
     data = read(table)
@@ -344,14 +370,14 @@ def test_a_verdict_from_a_table_on_the_command_line(tmp_path: Path) -> None:
     )
     assert f"{expected.variance:.4g}" in done.stdout
     failed = run(path, *columns, *stated, "--candidate-propensity", "q", "--require", "mean >= 4")
-    assert failed.returncode == 1
-    assert run(path, *columns, *stated).returncode == 2
-    assert run(path, "model.zip", *columns, *stated).returncode == 2
-    assert run(tmp_path, *stated, "--candidate-propensity", "q").returncode == 2
+    assert failed.exit_code == 1
+    assert run(path, *columns, *stated).exit_code == 2
+    assert run(path, "model.zip", *columns, *stated).exit_code == 2
+    assert run(tmp_path, *stated, "--candidate-propensity", "q").exit_code == 2
     for wrong, value in (("above", 1.5), ("below", -0.5)):
         table.assign(**{wrong: np.where(table.index == 7, value, table["q"])}).to_csv(path)
         refused = run(path, *columns, *stated, "--candidate-propensity", wrong)
-        assert refused.returncode == 3
+        assert refused.exit_code == 3
         assert f"must hold probabilities in [0, 1], got {value} at row 7" in refused.stderr
 
 
@@ -362,7 +388,7 @@ def test_densities_and_rows_without_a_step_on_the_command_line(tmp_path: Path) -
     words = (path, "--episode", "user", "--step", "none", "--propensity", "p", "--reward", "r")
     stated = ("--gamma", 1, "--horizon", 4, "--reward-range", 0, 1, "--max-ratio", 1.5)
     done = run(*words, *stated, "--candidate-propensity", "q", "--density", "--json")
-    assert done.returncode == 0, done.stderr
+    assert done.exit_code == 0, done.stderr
     data = read(table, density=True)
     with np.errstate(divide="ignore"):
         candidate = np.log(data.columns["q"])
@@ -371,5 +397,5 @@ def test_densities_and_rows_without_a_step_on_the_command_line(tmp_path: Path) -
     )
     assert json.loads(done.stdout)["quantities"]["mean"]["estimate"] == expected.mean
     refused = run(*words, *stated, "--candidate-propensity", "q")
-    assert refused.returncode == 3
+    assert refused.exit_code == 3
     assert "pass --density for densities" in refused.stderr

@@ -161,7 +161,7 @@ def test_logs_that_are_not_there(candidate: PPO, data: ove.Trajectories, tmp_pat
 
 def test_model_files(data: ove.Trajectories, candidate: PPO, tmp_path: Path) -> None:
     file = tmp_path / "model.zip"
-    with pytest.raises(ove.InvalidInputError, match="is not there"):
+    with pytest.raises(ove.InvalidInputError, match="does not exist"):
         ove.evaluate(data, file, gamma=GAMMA, model_class=PPO)
     candidate.save(file)
     with pytest.raises(ove.InvalidInputError, match="executes pickled code"):

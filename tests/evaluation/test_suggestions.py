@@ -6,9 +6,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from stable_baselines3.common.vec_env import DummyVecEnv
 
 import ove_sb3 as ove
 from ove_sb3.evaluation import suggestions as module
+from tests.policies.test_episode_mixture import NEW, OLD, Walk
 
 N = 1_000
 
@@ -68,6 +70,36 @@ def test_more_episodes_are_not_suggested_where_they_cannot_help() -> None:
     with pytest.warns(ove.errors.SupportWarning):
         result = ove.evaluate(data, never, gamma=1.0, approximate=None)
     assert not any("times as many" in text for text in result.advice)
+
+
+def canary_log(share: float, n: int = 1_000) -> tuple[ove.Evaluation, list[module.Suggestion]]:
+    """Evaluation of the candidate from a mixture that contains it, and its advice on shares."""
+    policy = ove.MixturePolicy([OLD, NEW], [1 - share, share], per="episode")
+    result = ove.evaluate(
+        ove.collect(policy, DummyVecEnv([lambda: Walk(8)] * 100), n, seed=1),
+        NEW,
+        gamma=1.0,
+        reward_range=(0, 8),
+        return_range=(0, 36),
+        horizon=8,
+        quantities=["variance"],
+        method=ove.Betting(n_shuffles=1),
+        approximate=None,
+    )
+    return result, [one for one in result.suggestions if "share" in one.action]
+
+
+def test_a_canary_log_is_not_advised_to_become_one() -> None:
+    for share, larger in ((0.02, 0.1), (0.6, None)):
+        result, found = canary_log(share)
+        assert not any("MixturePolicy" in text for text in result.advice)
+        for one in found:
+            assert f"a share of {larger}, not {share}, of the candidate" in one.action
+            assert one.width <= 0.9 * result["variance"].interval.width
+        if share == 0.02:
+            (one,) = found
+            again, _ = canary_log(0.1)
+            assert one.width == pytest.approx(again["variance"].interval.width, rel=0.25)
 
 
 def test_advice_never_ends_an_evaluation(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -152,7 +152,7 @@ def test_the_state_of_another_question_is_refused(
     asked: dict[str, Any] = {"queue": ALONE, "requirements": ("mean >= 0.5",), "max_weight": 1.4}
     watch(path, asked.pop("queue"), *asked.pop("requirements"), **asked)
     asked = {"queue": ALONE, "requirements": ("mean >= 0.5",), "max_weight": 1.4, **change}
-    with pytest.raises(ove.InvalidInputError, match="must be that of the same question") as error:
+    with pytest.raises(ove.InvalidInputError, match="must be that of the same evaluation") as error:
         watch(path, asked.pop("queue"), *asked.pop("requirements"), **asked)
     assert named in str(error.value)
     assert error.value.path == state_of(path)
@@ -253,7 +253,7 @@ def test_the_command(tmp_path: Path) -> None:
     assert json.loads(open_.stdout)["n"] == 150
     other = run("--require", "mean >= 0")
     assert other.exit_code == 3
-    assert "must be that of the same question" in other.stderr
+    assert "must be that of the same evaluation" in other.stderr
     assert run("--require", "mean >").exit_code == 2
     assert run().exit_code == 2
     assert "Follow a log" in CliRunner().invoke(app, ["watch", "--help"]).stdout

@@ -106,3 +106,18 @@ def test_the_behavior_itself_has_log_ratio_zero(case: str) -> None:
         action_masks=data.action_masks,
     )
     np.testing.assert_allclose(again, data.log_probs, rtol=0, atol=2e-4)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_several_actions_at_once(case: str) -> None:
+    """No bit differs from one action after the other, at the bounds of a Box too."""
+    model, n = make_model(case), 50
+    batch = repeat(one_observation(case), n)
+    distribution = ove.action_distribution(model, batch, action_masks=masks_for(case, n))
+    actions = [distribution.sample(seed) for seed in range(3)]
+    if hasattr(model.action_space, "low"):
+        inside = np.nextafter(model.action_space.high, -np.inf, dtype=np.float32)
+        for k, edge in enumerate((model.action_space.low, model.action_space.high, inside)):
+            actions[k][0] = edge
+    together = distribution.log_probs(actions)
+    np.testing.assert_array_equal(together, [distribution.log_prob(part) for part in actions])

@@ -254,7 +254,7 @@ def test_arguments(tmp_path: Path) -> None:
     with pytest.raises(ove.InvalidInputError, match="does not state its observation_space"):
         ove.evaluate(nameless, **file, horizon=10, **options)
     for path, class_ in ((tmp_path / "none.zip", PPO), (tmp_path / "model.zip", None)):
-        with pytest.raises(ove.InvalidInputError, match=r"is not there|model_class"):
+        with pytest.raises(ove.InvalidInputError, match=r"does not exist|model_class"):
             ove.evaluate(data, path, model_class=class_, **options)
 
 

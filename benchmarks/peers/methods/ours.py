@@ -34,6 +34,15 @@ def bootstrap(log: Log) -> Answer:
     return Answer(ove.estimate_variance(stats), interval.lower, interval.upper)
 
 
+def regression(log: Log) -> Answer:
+    """`regression`, slightly biased, and its studentized bootstrap interval."""
+    stats = statistics(log)
+    method = ove.Bootstrap("studentized", estimator="regression")
+    interval = ove.variance_interval(stats, method=method)
+    estimate = ove.estimate_variance(stats, estimator="regression")
+    return Answer(estimate, interval.lower, interval.upper)
+
+
 def paper_corrected(log: Log) -> Answer:
     """The paper's estimator and interval, with their errors corrected."""
     stats = statistics(log)
@@ -46,5 +55,6 @@ METHODS = {
     "betting": Method(betting, (statistics, betting), imports=1),
     "betting, ratio bound": Method(betting_with_bound, (statistics, betting_with_bound), imports=1),
     "bootstrap": Method(bootstrap, (statistics, bootstrap), imports=1),
+    "regression, studentized bootstrap": Method(regression, (statistics, regression), imports=1),
     "the paper's, corrected": Method(paper_corrected, (statistics, paper_corrected), imports=1),
 }

@@ -5,6 +5,7 @@ from . import (
     importance_sampling,
     pairwise,
     per_decision,
+    regression,
     self_normalized,
     weighted_distribution,
 )
@@ -19,6 +20,7 @@ __all__ = [
     "pairwise",
     "per_decision",
     "register_estimator",
+    "regression",
     "self_normalized",
     "weighted_distribution",
 ]

@@ -81,8 +81,8 @@ def crossfit_columns(stats: TrajectoryStatistics) -> CrossfitColumns:
     """
     n = stats.n_trajectories
     n_folds = min(_MOST_FOLDS, max(2, n // _SMALLEST_FOLD)) if n >= 4 else 1
-    base, reference = _base_columns(stats)
-    form = _form(stats, base)
+    base, reference = base_columns(stats)
+    form = control_form(stats, base)
     # einsum, not matmul: the last digits of the latter depend on its number of threads
     folds = [base[:, k::n_folds] for k in range(n_folds)]
     moments = [np.einsum("in,jn->ij", fold, fold) for fold in folds]
@@ -91,16 +91,23 @@ def crossfit_columns(stats: TrajectoryStatistics) -> CrossfitColumns:
     for k in range(n_folds):
         fold = slice(k, None, n_folds)
         train = total - moments[k] if n_folds > 1 else np.zeros_like(total)
-        # Without any weight in the other folds the center is 0: it must not depend on this one.
-        m = train[_ONE, _WG] / train[_ONE, _W] if train[_ONE, _W] > 0.0 else -reference
-        second_of, first_of = _combinations(train, m, form)
-        second[fold] = np.einsum("i,in->n", second_of, folds[k])
-        first[fold] = np.einsum("i,in->n", first_of, folds[k])
+        m = fitted_center(train, reference)
+        fit = fit_controls(train, m, form)
+        second[fold] = np.einsum("i,in->n", fit.second, folds[k])
+        first[fold] = np.einsum("i,in->n", fit.first, folds[k])
         center[fold] = reference + m
     return CrossfitColumns(second, first, center, n_folds)
 
 
-def _base_columns(stats: TrajectoryStatistics) -> tuple[FloatArray, float]:
+def fitted_center(train: FloatArray, reference: float) -> float:
+    """Self-normalized mean, measured from the reference, by the moments `train`.
+
+    Without any weight in them the center is 0: it must not depend on other trajectories.
+    """
+    return float(train[_ONE, _WG] / train[_ONE, _W]) if train[_ONE, _W] > 0.0 else -reference
+
+
+def base_columns(stats: TrajectoryStatistics) -> tuple[FloatArray, float]:
     """CDIS and PDIS with their weights, the full-trajectory forms with theirs, and ones; (9, n).
 
     Returns are measured from a reference, returned as well: the overall self-normalized mean. That
@@ -120,8 +127,8 @@ def _base_columns(stats: TrajectoryStatistics) -> tuple[FloatArray, float]:
     return np.stack([*shifted, *whole]), reference
 
 
-def _form(stats: TrajectoryStatistics, base: FloatArray) -> str:
-    """Name of the form that is centered, see `_combinations`."""
+def control_form(stats: TrajectoryStatistics, base: FloatArray) -> str:
+    """Name of the form that is centered, see `fit_controls`."""
     if not np.isfinite(stats.effective_horizon):
         return "unshifted"
     if stats.horizon == 1:
@@ -132,10 +139,32 @@ def _form(stats: TrajectoryStatistics, base: FloatArray) -> str:
     return "whole" if stats.far_from_zero and rough else "coupled"
 
 
-def _combinations(train: FloatArray, m: float, form: str) -> tuple[FloatArray, FloatArray]:
-    """Fit on the moments of the other folds; two coefficient vectors over the base columns.
+@dataclass(frozen=True)
+class ControlFit:
+    """Linear combinations of the base columns that estimate, given the center m; all (..., 9).
 
-    The first combination has mean Var(G) + (mu - m)^2, the second mean mu - m. By `form` they
+    Attributes
+    ----------
+    second
+        Has mean Var(G) + (mu - m)^2.
+    first
+        Has mean mu - m.
+    controls
+        The control variates in use, (k, 9), each with a mean square of 1.
+    system
+        Matrix of the normal equations, penalties included, (k, k).
+    """
+
+    second: FloatArray
+    first: FloatArray
+    controls: FloatArray
+    system: FloatArray
+
+
+def fit_controls(train: FloatArray, m: float, form: str, *, strong: float = _STRONG) -> ControlFit:
+    """Fit the control variates on the second moments `train` of the base columns.
+
+    `strong` is the penalty of the differences between the two forms. By `form` the combinations
     start from
 
     - ``"coupled"``: the coupled- and per-decision forms, with the full-trajectory ones as controls;
@@ -156,7 +185,7 @@ def _combinations(train: FloatArray, m: float, form: str) -> tuple[FloatArray, F
     elif form == "unshifted":
         contrasts, weights = [unit[_X], unit[_Y]], [unit[_W]]
     if train[_ONE, _ONE] == 0.0:
-        return second, first
+        return ControlFit(second, first, np.empty((0, 9)), np.empty((0, 0)))
     controls = np.stack([*contrasts, *(weight - unit[_ONE] for weight in weights)])
     squares = train / train[_ONE, _ONE]
     covariance = squares - np.outer(squares[_ONE], squares[_ONE])
@@ -166,11 +195,16 @@ def _combinations(train: FloatArray, m: float, form: str) -> tuple[FloatArray, F
     # A control that is but rounding error, such as the contrasts at horizon one, is left out.
     used = spreads > _NEGLIGIBLE * (controls**2 @ np.diag(squares))
     controls = controls[used] / np.sqrt(spreads[used])[:, None]
-    penalties = np.array([_STRONG] * len(contrasts) + [_LIGHT] * len(weights))
+    penalties = np.array([strong] * len(contrasts) + [_LIGHT] * len(weights))
     system = controls @ squares @ controls.T + np.diag(penalties[used])
     explained = controls @ covariance @ np.stack([second, first], axis=1)
     coefficients = np.linalg.solve(system, explained)
-    return second - coefficients[:, 0] @ controls, first - coefficients[:, 1] @ controls
+    return ControlFit(
+        second - coefficients[:, 0] @ controls,
+        first - coefficients[:, 1] @ controls,
+        controls,
+        system,
+    )
 
 
 def _smooth_variance(stats: TrajectoryStatistics) -> SmoothStatistic:

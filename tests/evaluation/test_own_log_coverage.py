@@ -1,0 +1,130 @@
+"""Models evaluated on the log they were trained on or selected by, against the exact truth.
+
+Their intervals would miss far too often, and are never labeled guaranteed; from another log they
+are, and hold.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from scipy.stats import binomtest
+from stable_baselines3 import PPO
+from stable_baselines3.common.vec_env import DummyVecEnv
+
+import ove_sb3 as ove
+from ove_sb3.policies.provenance import SELECTED_BY, TRAINED_ON
+from tests.problems.coins import REWARD_RANGE, Coins, exact, ppo
+
+Make = Callable[[int, Path], tuple[ove.Trajectories, PPO]]
+DELTA = 0.4  # large, so that misses do occur
+SIGNIFICANT = 1e-3
+N_EVALUATIONS = 21
+ONE_ORDER = ove.Betting(n_shuffles=1)
+
+
+def collected(n: int, seed: int) -> ove.Trajectories:
+    """Log of a policy that had no part in anything else."""
+    policy = ove.UniformPolicy(Coins.action_space)
+    return ove.collect(policy, Coins(), n, seed=seed, reward_range=REWARD_RANGE)
+
+
+def trained(seed: int, folder: Path) -> tuple[ove.Trajectories, PPO]:
+    """A model that was trained, saved and loaded, and the log of its training."""
+    venv = ove.VecLogActionProbability(DummyVecEnv([Coins]), reward_range=REWARD_RANGE)
+    venv.seed(seed)
+    model = ppo(seed, venv)
+    venv.set_model(model)
+    model.learn(128)
+    model.save(folder / "model")
+    return venv.trajectories(), PPO.load(folder / "model")
+
+
+def selected(seed: int, folder: Path) -> tuple[ove.Trajectories, PPO]:
+    """The best of 21 models according to the callback, saved by it, and the log it used."""
+    data = collected(100, seed)
+    callback = ove.OffPolicyVarianceCallback(
+        data,
+        eval_freq=16,
+        gamma=1.0,
+        horizon=1,
+        delta=DELTA,
+        error_spending="each",
+        best_model_save_path=folder,
+        quantities=("mean",),
+        method=ONE_ORDER,
+        approximate=None,
+        verbose=0,
+    )
+    ppo(seed, n_steps=16, batch_size=16, n_epochs=10, learning_rate=0.5).learn(
+        16 * (N_EVALUATIONS - 1), callback=callback
+    )
+    assert callback.n_evaluations == N_EVALUATIONS
+    return data, PPO.load(folder / "best_model")
+
+
+def forget(model: PPO) -> PPO:
+    """Remove from a model what it was trained on and selected by."""
+    for part in (model, model.policy):
+        for name in (TRAINED_ON, SELECTED_BY):
+            if hasattr(part, name):
+                delattr(part, name)
+    return model
+
+
+def missed(data: ove.Trajectories, model: PPO) -> tuple[dict[str, bool], bool]:
+    """Whether each interval misses, and whether the evaluation is labeled guaranteed."""
+    result = ove.evaluate(
+        data,
+        model,
+        gamma=1.0,
+        horizon=1,
+        quantities=("mean", "variance"),
+        delta=DELTA,
+        method=ONE_ORDER,
+        approximate=None,
+    )
+    truth = exact(model)
+    return {name: value not in result[name].interval for name, value in truth.items()}, all(
+        result[name].interval.guaranteed or not result[name].interval.consistent for name in truth
+    )
+
+
+def check_many(make: Make, n_seeds: int, folder: Path, *, power: bool) -> None:
+    own, other, naive = (dict.fromkeys(("mean", "variance"), 0) for _ in range(3))
+    for seed in range(n_seeds):
+        data, model = make(seed, folder)
+        misses, labeled = missed(data, model)
+        for name, miss in misses.items():
+            own[name] += miss and labeled
+        assert not labeled
+        misses, labeled = missed(collected(100, 10_000 + seed), model)
+        assert labeled
+        for name, miss in misses.items():
+            other[name] += miss
+        misses, labeled = missed(data, forget(model))
+        assert labeled, "only the model knows the logs it depends on"
+        for name, miss in misses.items():
+            naive[name] += miss
+    for counts in (own, other):
+        for name, count in counts.items():
+            p_value = binomtest(count, n_seeds, DELTA, alternative="greater").pvalue
+            assert p_value > SIGNIFICANT, f"{count} of {n_seeds} intervals miss the {name}"
+    p_value = binomtest(naive["mean"], n_seeds, DELTA, alternative="greater").pvalue
+    assert not power or p_value < SIGNIFICANT, f"a test without power: {naive} of {n_seeds}"
+
+
+def test_models_trained_on_the_log(tmp_path: Path) -> None:
+    check_many(trained, 8, tmp_path, power=True)
+
+
+def test_models_selected_by_the_log(tmp_path: Path) -> None:
+    check_many(selected, 2, tmp_path, power=False)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("make", [trained, selected])
+def test_many_models(make: Make, tmp_path: Path) -> None:
+    check_many(make, 60, tmp_path, power=True)
