@@ -1,5 +1,6 @@
 """Print all tables, or those of some topics: ``python -m benchmarks [topic ...]``.
 
+Last come the promised values beside the measured ones. The exit code is 1 if a promise is broken.
 ``python -m benchmarks public`` downloads data, takes options of its own, and is not among all.
 """
 
@@ -7,9 +8,13 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import os
+import platform
 import sys
+import time
 
 from . import public
+from .promises import print_promises
 
 if sys.argv[1:2] == ["public"]:
     public.main(sys.argv[2:])
@@ -27,5 +32,14 @@ topics = parser.parse_args().topics or TOPICS
 for topic in topics:
     if topic not in TOPICS:
         parser.error(f"unknown topic {topic!r}, choose from {', '.join(TOPICS)}")
+print(
+    f"{time.strftime('%Y-%m-%d')}, {os.cpu_count()} cores ({platform.machine()}), "
+    f"Python {platform.python_version()}, load {os.getloadavg()[0]:.1f}",
+    flush=True,
+)
 for topic in topics:
+    start = time.perf_counter()
+    print(f"\n== {topic}", flush=True)
     importlib.import_module(f"benchmarks.{topic}").main()
+    print(f"({topic}: {time.perf_counter() - start:.0f} s)", flush=True)
+sys.exit(not print_promises())

@@ -19,6 +19,9 @@ from stable_baselines3.common.vec_env import DummyVecEnv, VecEnv
 
 import ove_sb3 as ove
 
+from .promises import note
+from .tables import print_table
+
 REPEATS = 5
 
 
@@ -26,15 +29,17 @@ def main() -> None:
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
+        rows = []
         for n_envs in (1, 8):
-            print(
-                f"collect / predict loop, {n_envs} envs     {collect_ratio(n_envs):6.2f}  (<= 1.10)"
-            )
+            ratio = collect_ratio(n_envs)
+            note("collect", ratio)
+            rows.append([f"collect / loop of predict and step, {n_envs} environments", ratio])
         for n_envs in (1, 8):
-            print(
-                f"logged / bare learn, {n_envs} envs        {learn_ratio(n_envs):6.2f}  (<= 1.15)"
-            )
-        print(f"log_prob / bare actor forward     {log_prob_ratio():6.2f}  (<= 1.30)")
+            ratio = learn_ratio(n_envs)
+            note("learn", ratio)
+            rows.append([f"logged learn / learn, {n_envs} environments", ratio])
+        rows.append(["log_prob / forward passes of the actor", log_prob_ratio()])
+        print_table("CPU time", ["", "ratio"], rows)
     finally:
         torch.set_num_threads(threads)
 

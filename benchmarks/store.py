@@ -23,13 +23,11 @@ import ove_sb3 as ove
 from ove_sb3.core.stopping import LoggingRecord
 from ove_sb3.data.writer import compact
 
+from .promises import note
+from .tables import print_table
+
 REPEATS, READS = 5, 3
-GOALS = {
-    "written": ">= 3",
-    "closed": "no goal",
-    "read while logging": ">= 10",
-    "read from Parquet": ">= 10",
-}
+PROMISED = {"written": "written", "read while logging": "read", "read from Parquet": "read"}
 EPISODES = (250_000, 1_000_000)
 SHARDS = 1000
 IMAGE_STEPS = (10_000, 80_000)
@@ -87,9 +85,10 @@ def rates() -> None:
             measure("closed", writer.close)
             for _ in range(READS):
                 measure("read from Parquet", lambda: ove.Trajectories.load(path))
-    for name, goal in GOALS.items():
-        rate = n_steps / np.median(seconds[name]) / 1e6
-        print(f"M steps per CPU-second, {name:20} {rate:6.2f}  ({goal})")
+    rates = {name: n_steps / float(np.median(values)) / 1e6 for name, values in seconds.items()}
+    for name, promise in PROMISED.items():
+        note(promise, rates[name])
+    print_table("Speed of the store", ["", "M steps per CPU second"], list(rates.items()))
 
 
 def _write(writer: ove.EpisodeWriter, episodes: list[ove.Trajectories]) -> None:
@@ -129,11 +128,13 @@ def linear() -> None:
                     compact(path)
                 values.append(time.process_time() - start)
                 assert len(ove.open_log(path)) == n
-    for name, (few, many) in seconds.items():
-        print(
-            f"{name} {EPISODES[1]:,} one-step episodes: {many:.2f} s, {EPISODES[0]:,}: "
-            f"{few:.2f} s, ratio {many / few:.2f}  (<= 6)"
-        )
+    for few, many in seconds.values():
+        note("closing", many / few)
+    print_table(
+        "One-step episodes, CPU seconds",
+        ["", *(f"{n:,}" for n in EPISODES), "ratio"],
+        [[name, few, many, many / few] for name, (few, many) in seconds.items()],
+    )
 
 
 def pending() -> None:
@@ -164,7 +165,8 @@ def opening() -> None:
             start = time.process_time()
             assert ove.open_log(path).n_shards == SHARDS
             times.append(time.process_time() - start)
-    print(f"opening a log of {SHARDS} shards: {np.median(times):.3f} CPU s  (< 0.5)")
+    note("opening", float(np.median(times)))
+    print(f"\nopening a log of {SHARDS} shards: {np.median(times):.3f} CPU seconds")
 
 
 def memory() -> None:
@@ -182,7 +184,8 @@ def memory() -> None:
                     kind,
                 ]
                 out = subprocess.run(command, check=True, capture_output=True, text=True)
-            print(f"evaluate, {kind:8} {n:6,} steps of {IMAGE}: {out.stdout.strip()} MB  (<= 400)")
+            note("images", float(out.stdout))
+            print(f"evaluate, {kind:8} {n:6,} steps of {IMAGE}: {out.stdout.strip()} MB")
 
 
 def _write_images(path: Path, n: int) -> None:

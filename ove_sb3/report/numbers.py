@@ -6,6 +6,8 @@ import math
 
 from ove_sb3.core.interval import Interval, bounds_text, label_word
 
+_MOST_DECIMALS = 9  # of a confidence in percent
+
 
 def number(value: float) -> str:
     """Four significant digits, without an exponent where that is readable; a dash for NaN."""
@@ -40,5 +42,5 @@ def count(value: float) -> str:
 def percent(delta: float) -> str:
     """Confidence in percent, never rounded up."""
     missed = 100 * delta
-    scale = 10.0 ** (1 - math.floor(math.log10(missed)))
-    return f"{100 - math.ceil(missed * scale - 1e-6) / scale:.12g}%"
+    scale = 10.0 ** min(1 - math.floor(math.log10(missed)), _MOST_DECIMALS)
+    return f"{100 - max(math.ceil(missed * scale - 1e-6), 1) / scale:.12g}%"

@@ -51,7 +51,15 @@ def test_bounds_from_a_log_of_learning_hold(n_runs: int) -> None:
         assert data.metadata.adaptive
         assert data.overlaps is not None
         log_probs = np.log(CANDIDATE[np.asarray(data.observations), data.actions])
-        result = ove.evaluate(data, log_probs, gamma=GAMMA, horizon=HORIZON, delta=delta)
+        result = ove.evaluate(
+            data,
+            log_probs,
+            gamma=GAMMA,
+            horizon=HORIZON,
+            delta=delta,
+            quantities=["mean", "variance"],
+            approximate=None,
+        )
         for k, name in enumerate(("mean", "variance")):
             interval = result[name].interval
             # Bounds that cross, as they may at this delta, are a miss and not guaranteed.

@@ -16,8 +16,10 @@ import pyarrow.feather
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from typer.testing import CliRunner, Result
 
 import ove_sb3 as ove
+from ove_sb3.cli.app import app
 
 NAMES: dict[str, Any] = {"episode": "user", "step": "t", "propensity": "p", "reward": "r"}
 PROGRAM = Path(sys.executable).with_name("ove-sb3")
@@ -271,7 +273,7 @@ def test_episodes_that_were_cut_off_do_not_come_back_as_complete(tmp_path: Path)
         tmp_path / "steps.csv", "--candidate-propensity", "q", "--gamma", 1, "--horizon", 9,
         "--reward-range", 0, 1,
     )  # fmt: skip
-    assert done.returncode == 3
+    assert done.exit_code == 3
     assert "was cut off after" in done.stderr
 
 
@@ -343,9 +345,8 @@ def test_any_table_is_read_right_or_refused(rows: list[tuple[int, int, float, fl
     assert data.lengths.tolist() == [len(by_user[user]) for user in sorted(by_user)]
 
 
-def run(*arguments: object) -> subprocess.CompletedProcess[str]:
-    command = [str(PROGRAM), "evaluate", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=300)
+def run(*arguments: object) -> Result:
+    return CliRunner().invoke(app, ["evaluate", *map(str, arguments)])
 
 
 def test_a_verdict_from_a_table_on_the_command_line(tmp_path: Path) -> None:
@@ -354,7 +355,13 @@ def test_a_verdict_from_a_table_on_the_command_line(tmp_path: Path) -> None:
     table.sample(frac=1.0, random_state=0).to_csv(path, index=False)
     columns = ("--episode", "user", "--step", "t", "--propensity", "p", "--reward", "r")
     stated = ("--gamma", 1, "--horizon", 4, "--reward-range", 0, 1)
-    done = run(path, *columns, *stated, "--candidate-propensity", "q", "--require", "mean >= 0.5")
+    asked = [*columns, *stated, "--candidate-propensity", "q", "--require", "mean >= 0.5"]
+    done = subprocess.run(  # as installed; the others in this process
+        [str(PROGRAM), "evaluate", str(path), *map(str, asked)],
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
     assert done.returncode == 0, done.stderr
     assert "mean >= 0.5: proven" in done.stdout
     data = read(table)
@@ -363,14 +370,14 @@ def test_a_verdict_from_a_table_on_the_command_line(tmp_path: Path) -> None:
     )
     assert f"{expected.variance:.4g}" in done.stdout
     failed = run(path, *columns, *stated, "--candidate-propensity", "q", "--require", "mean >= 4")
-    assert failed.returncode == 1
-    assert run(path, *columns, *stated).returncode == 2
-    assert run(path, "model.zip", *columns, *stated).returncode == 2
-    assert run(tmp_path, *stated, "--candidate-propensity", "q").returncode == 2
+    assert failed.exit_code == 1
+    assert run(path, *columns, *stated).exit_code == 2
+    assert run(path, "model.zip", *columns, *stated).exit_code == 2
+    assert run(tmp_path, *stated, "--candidate-propensity", "q").exit_code == 2
     for wrong, value in (("above", 1.5), ("below", -0.5)):
         table.assign(**{wrong: np.where(table.index == 7, value, table["q"])}).to_csv(path)
         refused = run(path, *columns, *stated, "--candidate-propensity", wrong)
-        assert refused.returncode == 3
+        assert refused.exit_code == 3
         assert f"must hold probabilities in [0, 1], got {value} at row 7" in refused.stderr
 
 
@@ -381,7 +388,7 @@ def test_densities_and_rows_without_a_step_on_the_command_line(tmp_path: Path) -
     words = (path, "--episode", "user", "--step", "none", "--propensity", "p", "--reward", "r")
     stated = ("--gamma", 1, "--horizon", 4, "--reward-range", 0, 1, "--max-ratio", 1.5)
     done = run(*words, *stated, "--candidate-propensity", "q", "--density", "--json")
-    assert done.returncode == 0, done.stderr
+    assert done.exit_code == 0, done.stderr
     data = read(table, density=True)
     with np.errstate(divide="ignore"):
         candidate = np.log(data.columns["q"])
@@ -390,5 +397,5 @@ def test_densities_and_rows_without_a_step_on_the_command_line(tmp_path: Path) -
     )
     assert json.loads(done.stdout)["quantities"]["mean"]["estimate"] == expected.mean
     refused = run(*words, *stated, "--candidate-propensity", "q")
-    assert refused.returncode == 3
+    assert refused.exit_code == 3
     assert "pass --density for densities" in refused.stderr

@@ -68,7 +68,7 @@ def folder(data: ove.Trajectories, tmp_path: Path) -> Path:
 def test_no_bit_of_a_known_behavior_depends_on_the_cluster(
     data: ove.Trajectories, folder: Path, candidate: PPO, behavior: PPO, address: str
 ) -> None:
-    options: dict[str, Any] = {"gamma": GAMMA, "behavior": behavior, "approximate": None}
+    options: dict[str, Any] = {**SETTINGS, "behavior": behavior, "approximate": None}
     here = ove.evaluate(data, candidate, **options)
     log = ove.open_log(folder, chunk_steps=1)
     same_result(ove.evaluate(log, candidate, scheduler=address, **options), here)

@@ -60,7 +60,7 @@ def test_sizes_are_chosen() -> None:
     [(BANDIT, [[0.005, 0.985, 0.002, 0.005, 0.003]]), (GRIDWORLD, diagonal_policy())],
     ids=["recommender", "gridworld"],
 )
-@pytest.mark.parametrize("n_trials", [20, pytest.param(100, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("n_trials", [8, pytest.param(100, marks=pytest.mark.slow)])
 def test_guaranteed_bounds_hold(study: Study, candidate: list[list[float]], n_trials: int) -> None:
     from ove_sb3.experiments.domains import make_domain
 

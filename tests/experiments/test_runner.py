@@ -22,7 +22,7 @@ from ove_sb3.experiments.storage import _digest, fingerprint
 from .small import BANDIT, SIZES
 
 EXPERIMENTS = Path(storage.__file__).parent
-MANY = Sizes(n_trials=200, n_grid=(1000, 2000), truth_episodes=0)
+MANY = Sizes(n_trials=200, n_grid=(200, 400), truth_episodes=0)
 # The command itself, with one study that needs no training.
 COMMAND = """
 import signal, sys

@@ -23,7 +23,11 @@ def test_numbers_are_short_and_readable(value: float, text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("delta", "text"), [(0.05, "95%"), (0.05 / 3, "98.3%"), (0.001, "99.9%"), (1e-4, "99.99%")]
+    ("delta", "text"),
+    [
+        *[(0.05, "95%"), (0.05 / 3, "98.3%"), (0.001, "99.9%"), (1e-4, "99.99%")],
+        *[(1e-13, "99.999999999%"), (5e-324, "99.999999999%")],
+    ],
 )
 def test_confidence_is_never_rounded_up(delta: float, text: str) -> None:
     assert percent(delta) == text

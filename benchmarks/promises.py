@@ -1,0 +1,69 @@
+"""What the benchmarks promise, beside what they measured."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from .tables import print_table
+
+
+@dataclass(frozen=True)
+class Promise:
+    """A limit on a measured value: the largest allowed, or the smallest."""
+
+    what: str
+    limit: float
+    at_least: bool = False
+
+    def kept(self, value: float) -> bool:
+        """Whether a measured value is within the limit."""
+        return value >= self.limit if self.at_least else value <= self.limit
+
+    def worse(self, value: float, other: float) -> float:
+        """The worse of two measured values."""
+        return min(value, other) if self.at_least else max(value, other)
+
+
+PROMISES = {
+    "statistics": Promise("statistics of 10^7 steps / np.exp(np.cumsum(x)), length 100", 0.8),
+    "bootstrap": Promise(
+        "scipy's bootstrap in batches / ours, equal resamples", 6.0, at_least=True
+    ),
+    "betting": Promise("betting, one order, microseconds per trajectory at n = 10^6", 1.0),
+    "shuffles": Promise("betting, ten orders, mean and variance at n = 10^5, CPU seconds", 1.0),
+    "risk": Promise("all default quantities, both methods / mean and variance by betting", 3.0),
+    "collect": Promise("collect / loop of predict and step", 0.7),
+    "learn": Promise("learn with the logging wrapper / without", 1.12),
+    "callback": Promise("learn with the callback / without", 1.03),
+    "stream": Promise("evaluation from disk / its parts one by one", 1.1),
+    "table": Promise("from_table of 10^6 rows in order / pyarrow reading the file", 3.0),
+    "written": Promise("steps written, million per CPU second", 3.0, at_least=True),
+    "read": Promise("steps read, million per CPU second", 10.0, at_least=True),
+    "closing": Promise("closing or compacting 10^6 episodes / 250,000 episodes", 6.0),
+    "opening": Promise("opening a log of 1,000 shards, CPU seconds", 0.5),
+    "images": Promise("peak memory of evaluating images from disk, MB", 400.0),
+    "sequence": Promise("confidence sequence at the end / interval of that n, width", 1.7),
+    "sequence with target": Promise("the same with target_n", 1.65),
+    "sequence time": Promise("confidence sequence / interval at n = 10^6, CPU time", 10.0),
+}
+
+_measured: dict[str, float] = {}
+
+
+def note(name: str, value: float) -> None:
+    """Keep a measured value; of several of the same name the worst counts."""
+    before = _measured.get(name, value)
+    _measured[name] = PROMISES[name].worse(before, value)
+
+
+def print_promises() -> bool:
+    """Print what was promised and what was measured; whether every promise is kept."""
+    rows = []
+    for name, value in _measured.items():
+        promise = PROMISES[name]
+        sign = ">=" if promise.at_least else "<="
+        verdict = "kept" if promise.kept(value) else "BROKEN"
+        rows.append([promise.what, f"{sign} {promise.limit:g}", f"{value:.3g}", verdict])
+    if rows:
+        print_table("Promises", ["", "promised", "measured", ""], rows)
+    return all(PROMISES[name].kept(value) for name, value in _measured.items())
