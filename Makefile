@@ -38,21 +38,9 @@ pictures: setup
 docs: setup
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
-# The same tests on the oldest gymnasium that is supported, in an environment of its own.
-OLD := .venv-gymnasium-0.29
-OLD_CONSTRAINTS := $(OLD)/constraints.txt
-
-$(OLD)/.ready: pyproject.toml constraints.txt
-	$(PYTHON) -m venv $(OLD)
-	grep -v '^gymnasium==\|^minari==' constraints.txt > $(OLD_CONSTRAINTS)
-	echo 'gymnasium==0.29.1' >> $(OLD_CONSTRAINTS)
-	$(OLD)/bin/python -m pip install --quiet --constraint $(OLD_CONSTRAINTS) pip setuptools
-	$(OLD)/bin/python -m pip install --quiet --no-build-isolation --constraint $(OLD_CONSTRAINTS) --editable '.[dev]'
-	$(OLD)/bin/python -m pip install --quiet --no-deps --constraint constraints.txt simglucose
-	touch $(OLD)/.ready
-
-test-matrix: test $(OLD)/.ready
-	$(OLD)/bin/pytest -n 2 -m "not slow and not browser"
+# The same tests on every Python from 3.10 to 3.13 that is present, and on the oldest gymnasium.
+test-matrix:
+	$(PYTHON) tests/matrix.py
 
 bench: setup
 	$(BIN)/python -m benchmarks
@@ -85,5 +73,5 @@ dist:
 	.venv-dist/bin/python tests/first_screen.py README.md
 
 clean:
-	rm -rf $(VENV) $(OLD) .peers build dist site *.egg-info .mypy_cache .ruff_cache .pytest_cache
+	rm -rf $(VENV) .venv-* .peers build dist site *.egg-info .mypy_cache .ruff_cache .pytest_cache
 	find . -name __pycache__ -prune -exec rm -rf {} +

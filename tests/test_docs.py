@@ -84,6 +84,21 @@ def words(text: str) -> list[str]:
     return [re.split(r"\s{2,}|\s\[", line.strip())[0] for line in lines]
 
 
+def test_pages_can_be_followed_in_one_folder() -> None:
+    """Logs that a page refuses to overwrite, or adds to, are those of that page alone."""
+    written: dict[str, set[str]] = {}
+    for page in PAGES:
+        code = "\n".join(text for kind, text in blocks(page) if kind == "python")
+        for line in code.splitlines():
+            found = re.search(
+                r"(?:path=|save\(|EpisodeWriter\()\"(logs/\w+)\"(?!, overwrite)", line
+            )
+            if found:
+                written.setdefault(found[1], set()).add(page.name)
+    assert len(written) > 3
+    assert all(len(pages) == 1 for pages in written.values()), written
+
+
 def test_yaml_blocks_are_yaml() -> None:
     found = [text for page in PAGES for kind, text in blocks(page) if kind == "yaml"]
     own = [text for text in found if not text.startswith("--8<--")]  # those from other files

@@ -17,7 +17,16 @@ PACKAGES = {"ove_sb3": "ove_sb3", "envs": "ove_sb3.envs", "experiments": "ove_sb
 
 # Lowest first. A module may import its own layer and the layers before it.
 LAYERS = [
-    ["errors", "_validation", "_files", "_progress", "_versions", "_parallel", "_escape"],
+    [
+        "errors",
+        "_validation",
+        "_files",
+        "_progress",
+        "_versions",
+        "_parallel",
+        "_escape",
+        "_figure",
+    ],
     ["core"],
     ["store"],
     ["data"],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
 import os
 import re
@@ -77,10 +78,25 @@ def test_every_how_to_page_is_in_the_navigation() -> None:
 
 def test_every_error_and_warning_is_explained() -> None:
     page = (ROOT / "docs" / "errors.md").read_text()
-    explained = set(re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE))
+    rows = re.findall(r"^\| `(\w+)` \| (.*) \| (.*) \|$", page, re.MULTILINE)
     classes = {
         name
         for name, value in inspect.getmembers(errors, inspect.isclass)
         if issubclass(value, (errors.OveError, errors.OveWarning)) and value is not errors.OveError
     }
-    assert explained == classes
+    assert {name for name, _, _ in rows} == classes
+    assert len(rows) == len(classes)
+    assert all(len(cause) > 20 and len(remedy) > 10 for _, cause, remedy in rows)
+
+
+def test_no_other_module_defines_an_error_for_users() -> None:
+    """ChunkError carries a position from a worker; its cause is raised in its place."""
+    known = {name for name, value in vars(errors).items() if isinstance(value, type)}
+    found = set()
+    for folder in ("ove_sb3", "envs", "experiments"):
+        for path in (ROOT / folder).rglob("*.py"):
+            for node in ast.walk(ast.parse(path.read_text())):
+                if isinstance(node, ast.ClassDef) and path.name != "errors.py":
+                    bases = {ast.unparse(base).rpartition(".")[2] for base in node.bases}
+                    found |= {node.name} if bases & known else set()
+    assert found == {"ChunkError"}

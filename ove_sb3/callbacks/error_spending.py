@@ -20,8 +20,8 @@ KINDS = ("spend", "each", "anytime")
 class ErrorSpending:
     """Number that the budget of an evaluation depends on, and the method it needs.
 
-    With ``"anytime"`` it counts the models that were evaluated: the bounds of one model hold at
-    every size of a growing log at once.
+    With ``"anytime"`` it counts the models that were evaluated: the bounds of one model hold
+    simultaneously at every size of a growing log.
 
     Parameters
     ----------

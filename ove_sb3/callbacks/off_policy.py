@@ -96,7 +96,7 @@ class OffPolicyVarianceCallback(EventCallback):
         single evaluation hold together with probability ``1 - delta``; those of the best of many
         evaluations do not. ``"anytime"``, for a log directory that grows while the model stays the
         same for several evaluations: k counts the models that were evaluated, and the bounds of
-        each hold at every size of the log at once.
+        each hold simultaneously at every size of the log.
     deterministic : bool
         Evaluate the model acting as ``predict(..., deterministic=True)``; not for a Box.
     max_ratio, max_weight, return_range, horizon : optional

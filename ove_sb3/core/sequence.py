@@ -23,6 +23,7 @@ from .under_way import under_way
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 _FIRST = 60  # trajectories: before, there is little more than the pilot
 _GROWTH = 1.35  # of the number of trajectories from one entry to the next
@@ -72,12 +73,18 @@ class ConfidenceSequence:
         facts = {f"n = {self.n[k]}": bounds_text(self.lower[k], self.upper[k]) for k in some}
         return html_facts(str(self), facts)
 
-    def plot(self, ax: Axes | None = None) -> Axes:
-        """Draw the bounds against the number of trajectories; return the axes."""
-        if ax is None:
-            from matplotlib.figure import Figure
+    def plot(self, ax: Axes | None = None) -> Figure:
+        """Draw the bounds against the number of trajectories with matplotlib.
 
-            ax = Figure(figsize=(6.4, 4.0), layout="constrained").subplots()
+        Parameters
+        ----------
+        ax : Axes, optional
+            Axes to draw into; by default those of a new figure.
+        """
+        from ove_sb3._figure import NotebookFigure, figure_of
+
+        if ax is None:
+            ax = NotebookFigure(figsize=(6.4, 4.0), layout="constrained").subplots()
         ax.fill_between(self.n, self.lower, self.upper, step="post", color="#0072B2", alpha=0.2)
         ax.step(self.n, self.lower, where="post", color="#0072B2")
         ax.step(self.n, self.upper, where="post", color="#0072B2")
@@ -86,7 +93,7 @@ class ConfidenceSequence:
         ax.set_ylabel(f"{self.interval.quantity} of the return")
         confidence = f"{100 * (1 - self.interval.delta):g}%"
         ax.set_title(f"Bounds that hold at every n, {confidence} {self.interval.label}")
-        return ax
+        return figure_of(ax)
 
 
 def confidence_sequence(

@@ -48,8 +48,8 @@ def watch(
 ) -> Decision:
     """Follow a log that is being written until all requirements are proven, or one is refuted.
 
-    The bounds hold at every number of episodes at once. So the log may be evaluated as often as one
-    likes, and logging may stop as soon as there is a decision.
+    The bounds hold simultaneously at every number of episodes. So the log may be evaluated as
+    often as one likes, and logging may stop as soon as there is a decision.
 
     Parameters
     ----------

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from .figure import draw_bar, figure_of, plain
+from .figure import draw_bar, plain
 from .numbers import label, percent
 from .shapes import ORANGE, Bar
 from .views import ComparisonView
@@ -28,9 +28,9 @@ def comparison_figure(comparison: ComparisonView, quantity: str, ax: Axes | None
     ax : Axes, optional
         Axes to draw into; by default those of a new figure.
     """
-    if ax is None:
-        from .canvas import NotebookFigure
+    from ove_sb3._figure import NotebookFigure, figure_of
 
+    if ax is None:
         size = (6.5, 1.6 + 0.45 * len(comparison.evaluations))
         ax = NotebookFigure(figsize=size, layout="constrained").subplots()
     results = {name: each.quantities[quantity] for name, each in comparison.evaluations.items()}

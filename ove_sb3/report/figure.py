@@ -53,6 +53,8 @@ def evaluation_figure(result: EvaluationView, ax: Axes | None = None) -> Figure:
                 "`ax` must be None where the importance weights could not be computed, see the "
                 "warnings: there is no distribution of the return to draw."
             )
+        from ove_sb3._figure import figure_of
+
         _draw_distribution(ax, result, stats)
         return figure_of(ax)
     located = location_results(result)
@@ -75,7 +77,7 @@ def evaluation_figure(result: EvaluationView, ax: Axes | None = None) -> Figure:
 
 def _panels(columns: Sequence[Sequence[tuple[str, float]]]) -> tuple[Figure, dict[str, Any]]:
     """Figure with one or two columns of panels, from their names and heights in inches."""
-    from .canvas import NotebookFigure
+    from ove_sb3._figure import NotebookFigure
 
     height = max(sum(size for _, size in column) for column in columns)
     width = 6.5 + 4.0 * (len(columns) - 1)
@@ -91,20 +93,10 @@ def _panels(columns: Sequence[Sequence[tuple[str, float]]]) -> tuple[Figure, dic
 
 def distribution_figure(result: EvaluationView) -> Figure:
     """The distribution function of the return alone."""
-    from .canvas import NotebookFigure
+    from ove_sb3._figure import NotebookFigure
 
     figure = NotebookFigure(figsize=(6.5, 4.2), layout="constrained")
     return evaluation_figure(result, figure.subplots())
-
-
-def figure_of(ax: Axes) -> Figure:
-    """The figure that axes belong to."""
-    from matplotlib.figure import Figure
-
-    figure = ax.get_figure()
-    if not isinstance(figure, Figure):
-        raise InvalidInputError(f"`ax` must belong to a figure, got {figure!r}.")
-    return figure
 
 
 def _draw_distribution(axes: Any, result: EvaluationView, stats: TrajectoryStatistics) -> None:
@@ -173,7 +165,7 @@ def _draw_locations(axes: Any, result: EvaluationView, located: Sequence[Quantit
     axes.set_yticks(range(len(located)), [one.quantity.label for one in located])
     axes.set_ylim(len(located) - 0.45, -0.55)
     axes.set(title="Intervals on the axis of the return", xlabel=result.subject, xlim=extent)
-    figure_of(axes).legend(
+    axes.get_figure().legend(
         *axes.get_legend_handles_labels(),
         frameon=False,
         loc="outside lower left",

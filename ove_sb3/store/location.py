@@ -101,8 +101,8 @@ class Location:
                     self._fetch(name, Path(folder) / name)
             if INDEX not in sizes:
                 raise StorageError(
-                    f"`{self.root}` must be a directory of logged episodes, but {INDEX} is not "
-                    "there. Check the path and the file system.",
+                    f"`{self.root}` must be a directory of logged episodes, but {INDEX} does "
+                    "not exist. Check the path and the file system.",
                     path=self.root,
                 )
             yield Path(folder)

@@ -171,9 +171,10 @@ def test_the_figure() -> None:
     weights, returns = bandit(500, np.random.default_rng(2))
     axes = matplotlib.figure.Figure().subplots()
     result = sequence(weights, returns, "mean")
-    assert result.plot(axes) is axes
+    assert result.plot(axes) is axes.get_figure()
     assert axes.get_xlabel() == "episodes"
-    assert result.plot().get_ylabel() == "mean of the return"
+    (own,) = result.plot().axes
+    assert own.get_ylabel() == "mean of the return"
     with pytest.raises(ove.InvalidInputError, match="`target_n` must be an integer"):
         sequence(weights, returns, "mean", target_n=0)
     with pytest.raises(ove.InvalidInputError, match="`n_envs` must be 1 for `stats` without"):

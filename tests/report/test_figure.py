@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import io
 import itertools
 from typing import Any
@@ -189,5 +190,15 @@ def test_the_intervals_of_a_comparison(comparison: ove.Comparison) -> None:
 def test_figures_show_themselves_in_notebooks(
     result: ove.Evaluation, comparison: ove.Comparison
 ) -> None:
-    for figure in (result.plot(), comparison.plot()):
+    assert result.stats is not None
+    sequence = ove.confidence_sequence(result.stats, "mean", reward_range="from_data")
+    for figure in (result.plot(), comparison.plot(), sequence.plot()):
         assert figure._repr_png_().startswith(b"\x89PNG")  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("kind", [ove.Evaluation, ove.Comparison, ove.ConfidenceSequence])
+def test_every_plot_takes_axes_and_returns_a_figure(kind: Any) -> None:
+    parameters = inspect.signature(kind.plot).parameters
+    assert list(parameters)[:2] == ["self", "ax"]
+    assert parameters["ax"].default is None
+    assert inspect.signature(kind.plot).return_annotation == "Figure"

@@ -5,7 +5,7 @@ To test "the mean of x_i given the past is at most s" start with p = a and multi
 and no factor can be negative, p/a is a non-negative supermartingale under the hypothesis, and by
 Ville's inequality reaches 1/a with probability at most a. As in Voracek and Orabona (2025), the
 bet sizes aim at p = 1 at the end of the data, which makes the bound nearly as tight as a normal
-interval of the same level. They come from `hedging` the more, the less a single observation counts,
+interval of the same level. Where single observations count little, they are those of `hedging`,
 unless the number of observations is unknown or each hypothesis has its own indicator.
 
 The confidence bound comes from a fixed sequence of such tests: values of s on an increasing grid
