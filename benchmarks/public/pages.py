@@ -63,6 +63,7 @@ def study_rows(content: Content, quantity: str) -> list[dict[str, Any]]:
             }
             estimates = np.array([cell[quantity]["estimate"] for cell in cells])
             row["error"] = float(np.median(np.abs(estimates - truth)) / truth)
+            row["rmse"] = float(np.sqrt(np.mean((estimates - truth) ** 2)) / truth)
             for method in ("betting", "paper"):
                 lower, upper = (
                     np.array([cell[quantity][f"{method}_{side}"] for cell in cells])
@@ -93,6 +94,7 @@ def _icu_sepsis(content: Content) -> dict[str, str]:
                     f"{row['ess']:,.0f}",
                     short(row["truth"]),
                     f"{row['error']:.0%}",
+                    f"{row['rmse']:,.0%}",
                     f"[{short(ours['lower'])}, {short(ours['upper'])}]",
                     " / ".join(map(str, ours["misses"])),
                     f"[{short(paper['lower'])}, {short(paper['upper'])}]",
@@ -101,7 +103,8 @@ def _icu_sepsis(content: Content) -> dict[str, str]:
                 ]
             )
         header = [
-            *("behavior", "candidate", "n", "ESS", "truth", "error", "betting (ours)", "misses"),
+            *("behavior", "candidate", "n", "ESS", "truth", "error", "RMSE"),
+            *("betting (ours)", "misses"),
             *("paper's CI", "misses", "width"),
         ]
         found[f"icu_{quantity}"] = (

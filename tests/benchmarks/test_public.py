@@ -341,6 +341,7 @@ def test_misses_and_useless_intervals_are_counted() -> None:
     (row, *_) = pages.study_rows(contents("icu_sepsis"), "variance")
     assert row["betting"]["misses"] == [4, 0]  # of 4: the bounds [0.7, 0.9] miss 0.16
     assert row["paper"]["misses"] == [0, 0]
+    assert row["error"] == row["rmse"] == pytest.approx(0.01 / 0.16)  # all logs alike
     text = pages.tables_of("icu_sepsis", contents("icu_sepsis") | {"measured": MEASURED})
     assert "*useless*" in text["icu_advice"]
 
