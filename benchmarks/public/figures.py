@@ -80,6 +80,8 @@ def _icu_sepsis(content: Content) -> Figure:
 
 def _bar(axes: Axes, place: float, entry: Any, color: str, scale: float = 1.0) -> None:
     """Interval as a line, estimate as a dot."""
+    if "error" in entry:
+        return
     lower, upper = scale * entry["lower"], scale * entry["upper"]
     axes.plot([lower, upper], [place, place], color=color, lw=3, solid_capstyle="butt")
     if entry["estimate"] is not None:
@@ -121,26 +123,27 @@ def _control(content: Content) -> Figure:
     panels = figure.subplots(1, len(tasks), squeeze=False)[0]
     kinds = (
         ("canary", _BLUE, "10% canary log"),
-        ("known", _GREEN, "older checkpoint's log, behavior= given"),
         ("plain", _RED, "older checkpoint's log"),
     )
     for axes, (env_id, task) in zip(panels, tasks.items(), strict=True):
         labels = []
+        least = min(truth["variance"] for truth in task["truth"].values())
         for k, (pair, logs) in enumerate(task["pairs"].items()):
             old, new = map(int, pair.split("-"))
-            truth = task["truth"][new]["variance"]
-            for shift, (kind, color, _) in zip((0.22, 0.0, -0.22), kinds, strict=True):
+            truth = task["truth"][str(new)]["variance"]
+            for shift, (kind, color, _) in zip((0.15, -0.15), kinds, strict=True):
                 _bar(axes, -k + shift, logs[kind]["quantities"]["variance"], color)
-            axes.plot([truth, truth], [-k - 0.38, -k + 0.38], color=_BLACK, linestyle="--", lw=1.2)
+            axes.plot([truth, truth], [-k - 0.32, -k + 0.32], color=_BLACK, linestyle="--", lw=1.2)
             labels.append(f"{task['checkpoints'][new]:,}\nfrom {task['checkpoints'][old]:,}")
         axes.set_yticks(-np.arange(len(labels)), labels)
-        axes.set_xlabel("variance of the return")
+        axes.set_xlabel("variance of the return (symmetric log scale)")
+        axes.set_xscale("symlog", linthresh=least / 2, linscale=0.6)
         axes.set_xlim(left=0.0)
         axes.set_title(env_id, fontsize=10)
         axes.grid(visible=False, axis="y")
     handles = [panels[0].plot([], [], color=color, lw=3)[0] for _, color, _ in kinds]
     handles.append(panels[0].plot([], [], color=_BLACK, linestyle="--")[0])
     names = [*(label for _, _, label in kinds), "on-policy truth"]
-    figure.legend(handles, names, loc="outside lower center", ncols=4)
+    figure.legend(handles, names, loc="outside lower center", ncols=3)
     figure.suptitle("Newer checkpoint from the older one: 95% intervals of the variance")
     return figure

@@ -138,7 +138,7 @@ def run(settings: Settings, path: Path) -> Content:
     """Run the study, or continue it: the results are stored after every log."""
     cells = ["/".join(cell) for cell in CELLS]
     content = load(path, asdict(settings) | {"sizes": list(settings.sizes), "cells": cells})
-    if len(content.get("logs", ())) == settings.n_logs:
+    if "examples" in content and len(content.get("logs", ())) == settings.n_logs:
         return content
     study = Study(*read_mdp(ARCHIVE.read("icu_sepsis/envs/assets/dynamics.npz")), settings.n_envs)
     n = settings.sizes[-1]
@@ -148,6 +148,7 @@ def run(settings: Settings, path: Path) -> Content:
         examples = _examples(study, data, settings)
         _check_same(examples, _cells(study, data, settings), n)
         content["examples"] = examples
+        save(path, content)
     logs = content.setdefault("logs", [])
     while len(logs) < settings.n_logs:
         rng = np.random.default_rng(len(logs))

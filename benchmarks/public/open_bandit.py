@@ -8,6 +8,7 @@ policy and campaign, with the probability of every shown item, and the prior of 
 from __future__ import annotations
 
 import io
+import itertools
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -143,6 +144,7 @@ def _study(campaign: str, settings: Settings) -> Content:
         "thompson_own": evaluation_summary(ove.evaluate(own, unweighted, **options)),
         "backward": evaluation_summary(ove.evaluate(own, uniform, **options)),
         "drift": drift(rows["bts"], table),
+        "agreement": agreement(rows["bts"], table),
     }
 
 
@@ -155,12 +157,29 @@ def _approximate(result: ove.Evaluation) -> Content:
     return found
 
 
+def agreement(rows: pa.Table, table: FloatArray, n_rows: int = 100) -> dict[str, float]:
+    """How well the simulation agrees with the first rows that Thompson sampling logged.
+
+    Median factor, at least 1, between logged and simulated probabilities: with the positions as
+    they are, and in the best of all other orders.
+    """
+    first = rows.slice(0, n_rows)
+    logged = first.column("propensity_score").to_numpy()
+    position, item = (first.column(name).to_numpy() for name in ("position", "item_id"))
+    found = {}
+    for order in itertools.permutations(range(len(table))):
+        simulated = np.maximum(table[np.array(order)[position], item], 1e-7)
+        found[order] = float(np.exp(np.median(np.abs(np.log(logged / simulated)))))
+    own = found.pop(tuple(range(len(table))))
+    return {"own": own, "other": min(found.values())}
+
+
 def drift(rows: pa.Table, table: FloatArray) -> dict[str, float]:
     """How far Thompson sampling moved while it learned, by day.
 
-    Mean over the rows of the log of the logged probability over the one from the prior: an estimate
-    of the Kullback-Leibler divergence of the two policies, in nats per decision. Items that no draw
-    from the prior shows at a position count as one in ten million.
+    Mean over the rows of log(logged probability / probability from the prior): an estimate of the
+    Kullback-Leibler divergence of the two policies, in nats per decision. Items that no draw from
+    the prior shows at a position count as one in ten million.
     """
     before = table[rows.column("position").to_numpy(), rows.column("item_id").to_numpy()]
     divergence = np.log(rows.column("propensity_score").to_numpy() / np.maximum(before, 1e-7))

@@ -9,6 +9,7 @@ import numpy as np
 
 from ove_sb3.core.quantities import as_quantity
 
+from .control import MOMENTS
 from .icu_sepsis import CELLS, RISK, RISK_GAMMA
 from .open_bandit import CAMPAIGNS
 from .results import Content, stamp
@@ -27,12 +28,16 @@ def markdown(header: Sequence[str], rows: Iterable[Sequence[str]], n_left: int =
 
 
 def short(value: float | None) -> str:
-    """A number with three digits, a dash for none."""
-    return "-" if value is None else f"{value:.3g}"
+    """A number with three digits or without decimals, a dash for none."""
+    if value is None:
+        return "-"
+    return f"{value:.3g}" if abs(value) < 1000 else f"{value:,.0f}"
 
 
 def bounds(entry: Mapping[str, Any]) -> str:
     """Bounds of an interval, marked if they say no more than the range of returns does."""
+    if "error" in entry:
+        return f"failed: {entry['error']}"
     text = f"[{short(entry['lower'])}, {short(entry['upper'])}]"
     if not entry["guaranteed"]:
         return f"{text} approximate"
@@ -231,11 +236,18 @@ def _backward(content: Content) -> str:
 
 def _drift(content: Content) -> str:
     days = list(content["campaigns"]["all"]["drift"])
-    rows = [
-        [campaign, *(short(content["campaigns"][campaign]["drift"][day]) for day in days)]
-        for campaign in CAMPAIGNS
-    ]
-    return markdown(["campaign", *(day[5:] for day in days)], rows)
+    rows = []
+    for campaign in CAMPAIGNS:
+        study = content["campaigns"][campaign]
+        rows.append(
+            [
+                campaign,
+                *(f"{study['agreement'][order]:.2f}" for order in ("own", "other")),
+                *(short(study["drift"][day]) for day in days),
+            ]
+        )
+    header = ["campaign", "first 100 rows", "positions in another order"]
+    return markdown([*header, *(day[5:] for day in days)], rows)
 
 
 # --- classic control
@@ -247,14 +259,15 @@ def _control(content: Content) -> dict[str, str]:
         rows, name = [], quantity.partition(":")[0]
         for env_id, task in content["tasks"].items():
             for pair, logs in task["pairs"].items():
+                if quantity not in logs["plain"]["quantities"]:
+                    continue
                 old, new = map(int, pair.split("-"))
-                truth = task["truth"][new]
-                error = truth.get(f"{quantity}_error")
+                truth = task["truth"][str(new)]
                 rows.append(
                     [
                         env_id,
                         f"{task['checkpoints'][new]:,} from {task['checkpoints'][old]:,}",
-                        short(truth[quantity]) + (f" ± {error:.1g}" if error else ""),
+                        short(truth[quantity]),
                         *(
                             cell
                             for log in ("plain", "canary")
@@ -279,4 +292,43 @@ def _control(content: Content) -> dict[str, str]:
         for pair, logs in task["pairs"].items()
     ]
     found["control_advice"] = markdown(["environment", "checkpoint", "first advice"], rows, 3)
+    found["control_training"] = _training(content)
     return found
+
+
+def _rough(value: float) -> str:
+    """A number with one digit, or without decimals."""
+    return f"{value:.1g}" if value < 1 else f"{value:.0f}"
+
+
+def _training(content: Content) -> str:
+    """Truth of the evaluated checkpoints, and what knowing the behavior changes."""
+    rows = [
+        [
+            env_id,
+            f"{task['checkpoints'][int(k)]:,}",
+            f"{truth['n']:,}",
+            *(f"{short(truth[key])} ± {_rough(truth[f'{key}_error'])}" for key in MOMENTS),
+            short(truth["cvar:0.1"]),
+        ]
+        for env_id, task in content["tasks"].items()
+        for k, truth in task["truth"].items()
+    ]
+    pairs = [logs for task in content["tasks"].values() for logs in task["pairs"].values()]
+    both = [
+        (logs["plain"]["quantities"][name], logs["known"]["quantities"][name])
+        for logs in pairs
+        for name in logs["plain"]["quantities"]
+    ]
+    failed = sum("error" in known for _, known in both)
+    both = [(plain, known) for plain, known in both if "error" not in {**plain, **known}]
+    narrower = sum(
+        known["upper"] - known["lower"] < 0.99 * (plain["upper"] - plain["lower"])
+        for plain, known in both
+    )
+    header = ["environment", "steps of training", "episodes", "mean", "variance", "CVaR 10%"]
+    return (
+        markdown(header, rows)
+        + f"\nWith `behavior=` given, {narrower} of {len(both)} intervals from the older "
+        f"checkpoint's log are narrower by 1% or more; {failed} more could not be computed.\n"
+    )

@@ -359,8 +359,9 @@ class Evaluation:
         tail = tail_sentence(self)
         lines += [tail] if tail is not None else []
         lines += [f"warning: {text}" for text in self.warnings]
-        free = [suggestion for suggestion in self.suggestions if not suggestion.new_episodes]
-        return [*lines, *(f"advice: {suggestion}" for suggestion in free[:1])]
+        useless = any(not result.interval.informative for result in self.quantities.values())
+        shown = [some for some in self.suggestions if useless or not some.new_episodes]
+        return [*lines, *(f"advice: {suggestion}" for suggestion in shown[:1])]
 
     def __str__(self) -> str:
         return "\n".join([self.headline, "", *self.table.lines(), "", *self.remarks])

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
 
 from ove_sb3.core.assumptions import Assumptions
+from ove_sb3.core.diagnostics import missing_support
 from ove_sb3.core.inference import compute_interval
 from ove_sb3.core.interval import Interval
 from ove_sb3.core.quantities import Quantity
@@ -80,7 +81,11 @@ def suggestions(
     if not plan.method.proven or stats.logging is not None:
         return ()
     found = []
-    for make in (_tighter_range, _weight_bound, _canary, partial(_more_episodes, halves=halves)):
+    makers: list[Callable[..., Suggestion | None]] = []
+    if missing_support(stats) is None:  # else the log shows too little of the candidate's episodes
+        makers += [_tighter_range, _weight_bound]
+    makers += [_canary, partial(_more_episodes, halves=halves)]
+    for make in makers:
         try:
             suggestion = make(stats, plan, quantity, whole)
         except (OveError, ArithmeticError, ValueError):

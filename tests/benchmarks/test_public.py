@@ -21,6 +21,7 @@ from benchmarks.public.download import Archive
 from benchmarks.public.icu_sepsis import CELLS, RISK, SHARES, Study, read_mdp
 from benchmarks.public.open_bandit import (
     CAMPAIGNS,
+    agreement,
     as_log,
     drift,
     read_prior,
@@ -134,6 +135,16 @@ def test_the_simulator_has_the_exact_distribution_for_a_policy_per_episode() -> 
         assert binomtest(hits, n, min(0.8 * p + 0.2 * second[value], 1.0)).pvalue > 1e-4
 
 
+def test_the_simulator_keeps_to_one_policy_in_an_episode() -> None:
+    always = [np.tile(np.eye(2)[action], (5, 1)) for action in (0, 1)]
+    _, actions, _, lengths = Simulator(small(), always, [0.8, 0.2]).draw(
+        5_000, np.random.default_rng(0)
+    )
+    starts = np.cumsum(lengths) - lengths
+    np.testing.assert_array_equal(actions, np.repeat(actions[starts], lengths))
+    assert binomtest(int(actions[starts].sum()), 5_000, 0.2).pvalue > 1e-3
+
+
 # --- files
 
 
@@ -203,6 +214,15 @@ def test_the_drift_of_a_learning_policy_by_day() -> None:
     found = drift(read_rows(ROWS.encode()), table)
     expected = {"2019-11-24": (np.log(0.5) + np.log(1.0)) / 2, "2019-11-25": np.log(2.0)}
     assert found == pytest.approx(expected)
+
+
+def test_agreement_tells_positions_apart() -> None:
+    rows = read_rows(ROWS.encode())  # at positions 0, 2, 1: probabilities 0.25, 0.5 and 1
+    table = np.array([[0.25, 0.75], [0.1, 1.0], [0.5, 0.5]])
+    found = agreement(rows, table)
+    assert found["own"] == pytest.approx(1.0)
+    assert found["other"] > 1.0
+    assert agreement(rows, table[[1, 0, 2]])["own"] > 1.0
 
 
 def test_the_prior() -> None:
@@ -289,12 +309,16 @@ def contents(part: str) -> dict[str, Any]:
     if part == "open_bandit":
         names = ["plain", "known", "paper", "uniform_own", "thompson_own", "backward"]
         study = dict.fromkeys(names, two) | {"n_items": 3, "drift": {"2019-11-24": 0.5}}
+        study["agreement"] = {"own": 1.1, "other": 1.3}
         study["approximate"] = {"mean": [0.0, 0.1], "variance": [0.0, 0.1]}
         return {"settings": {}, "campaigns": dict.fromkeys(CAMPAIGNS, study)}
     three = summary("mean", "variance", "cvar:0.1")
     truth = {"mean": 0.2, "mean_error": 0.1, "variance": 0.2, "variance_error": 0.1, "cvar:0.1": 0}
-    pair = {"plain": three, "known": three, "canary": three}
-    task = {"checkpoints": [1, 2, 3], "truth": [truth] * 3, "pairs": {"0-1": pair}}
+    truth["n"] = 5
+    failed = {"estimate": None, "lower": None, "upper": None, "error": "ZeroDivisionError()"}
+    none = {**three, "ess": None, "quantities": dict.fromkeys(three["quantities"], failed)}
+    pair = {"plain": three, "known": none, "canary": none}
+    task = {"checkpoints": [1, 2, 3], "truth": {"1": truth}, "pairs": {"0-1": pair}}
     return {"settings": {}, "tasks": {"CartPole-v1": task}}
 
 

@@ -64,6 +64,26 @@ def test_a_known_bound_is_not_suggested_again() -> None:
     assert not any("max_weight" in text for text in bounded.advice)
 
 
+def test_an_interval_that_says_nothing_is_printed_with_what_would_help() -> None:
+    data, _ = log()
+    options: dict[str, Any] = {"gamma": 1.0, "return_range": (0, 1), "approximate": None}
+    for p, informative in ((0.8, False), (0.65, True)):
+        candidate = np.log(np.where(data.actions == 1, p, 1 - p))  # at each of the forty steps
+        result = ove.evaluate(data, candidate, quantities=["variance"], **options)
+        assert result["variance"].interval.informative is informative
+        assert 'per="episode"' in result.advice[0]  # needs new episodes
+        assert (f"advice: {result.advice[0]}" in str(result)) is not informative
+
+
+def test_the_logged_range_is_no_advice_about_a_candidate_that_is_not_in_the_log() -> None:
+    data, _ = log()
+    candidate = np.log(np.where(data.actions == 1, 0.95, 0.05))
+    result = ove.evaluate(data, candidate, gamma=1.0, quantities=["variance"], approximate=None)
+    assert np.isnan(result.variance)
+    assert not any("With " in text for text in result.advice)  # return_range, max_weight
+    assert "MixturePolicy" in result.advice[-1]
+
+
 def test_more_episodes_are_not_suggested_where_they_cannot_help() -> None:
     data, _ = log(60)
     never = np.full(data.n_steps, -np.inf)  # the candidate takes no logged action
