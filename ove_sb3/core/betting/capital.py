@@ -47,6 +47,7 @@ _LOG_HEDGED = math.log(1.1)  # log of the aim for p: more than 1, since hedging 
 _COARSE = 0.2  # of the capital at risk in one observation, from which on hedging is too coarse
 _AIM = 1.25  # aim for p where only its last value counts
 _DONE = math.log(_AIM / 1.1)  # of log p is missing when betting stops there
+_NEGLIGIBLE = 1e-200  # second moment: bets against it would overflow
 _NO_GAINS, _NO_RANKS = np.empty(0), np.empty(0, np.int64)
 
 
@@ -398,7 +399,7 @@ def _effective_second_moment(y: FloatArray, level: float, n: float) -> float:
         smallest = min(smallest, value)
     square /= size
     second_moment = square
-    if square > 0.0:
+    if square > _NEGLIGIBLE:
         for _ in range(3):
             bet = math.sqrt(-2.0 * math.log(level) / (max(second_moment, 1e-12 * square) * n))
             bet = min(bet, _LARGEST_LOSS / max(-smallest, 1e-300))
