@@ -40,8 +40,6 @@ class Task:
         Smallest and largest reward the environment can give; None if there is no such bound.
     truth_episodes
         Episodes of the on-policy truth.
-    quantities
-        Quantities that are evaluated.
     needs
         Modules that the environment needs beside gymnasium.
     """
@@ -51,7 +49,6 @@ class Task:
     checkpoints: tuple[int, int, int]
     reward_range: tuple[float, float] | None
     truth_episodes: int
-    quantities: tuple[str, ...] = QUANTITIES
     needs: tuple[str, ...] = ()
 
     @property
@@ -64,7 +61,7 @@ PENDULUM_COST = np.pi**2 + 0.1 * 8.0**2 + 0.001 * 2.0**2  # largest angle, speed
 TASKS = (
     Task("CartPole-v1", "PPO", (8_192, 16_384, 32_768), (0.0, 1.0), 20_000),
     Task("Acrobot-v1", "PPO", (16_384, 32_768, 65_536), (-1.0, 0.0), 2_000),
-    Task("Pendulum-v1", "SAC", (2_000, 3_000, 4_000), (-PENDULUM_COST, 0.0), 2_000, MOMENTS),
+    Task("Pendulum-v1", "SAC", (2_000, 3_000, 4_000), (-PENDULUM_COST, 0.0), 2_000),
     Task(
         "LunarLander-v3",
         "PPO",
@@ -164,24 +161,14 @@ def _compare(task: Task, models: Sequence[Any], settings: Settings) -> Content:
     options: dict[str, Any] = {
         "gamma": GAMMA,
         "delta": settings.delta,
-        "quantities": task.quantities,
+        "quantities": QUANTITIES,
         "reward_range": task.reward_range or "from_data",
     }
     plain = _log(task, old, settings.n_episodes, seed=2)
     mixed = _log(task, canary, settings.n_episodes, seed=3)
     return {
         "steps": number(plain.n_steps / settings.n_episodes),
-        "plain": _evaluated(plain, new, **options),
-        "known": _evaluated(plain, new, behavior=old, **options),
-        "canary": _evaluated(mixed, new, **options),
+        "plain": evaluation_summary(ove.evaluate(plain, new, **options)),
+        "known": evaluation_summary(ove.evaluate(plain, new, behavior=old, **options)),
+        "canary": evaluation_summary(ove.evaluate(mixed, new, **options)),
     }
-
-
-def _evaluated(data: ove.Trajectories, candidate: Any, **options: Any) -> Content:
-    """Summary of an evaluation; one that fails keeps its row and says why."""
-    try:
-        return evaluation_summary(ove.evaluate(data, candidate, **options))
-    except ArithmeticError as error:
-        nothing = {"estimate": None, "lower": None, "upper": None, "error": repr(error)}
-        quantities = dict.fromkeys(options["quantities"], nothing)
-        return {"n": len(data), "ess": None, "quantities": quantities, "warnings": [], "advice": []}

@@ -36,8 +36,6 @@ def short(value: float | None) -> str:
 
 def bounds(entry: Mapping[str, Any]) -> str:
     """Bounds of an interval, marked if they say no more than the range of returns does."""
-    if "error" in entry:
-        return f"failed: {entry['error']}"
     text = f"[{short(entry['lower'])}, {short(entry['upper'])}]"
     if not entry["guaranteed"]:
         return f"{text} approximate"
@@ -323,8 +321,6 @@ def _training(content: Content) -> str:
         for logs in pairs
         for name in logs["plain"]["quantities"]
     ]
-    failed = sum("error" in known for _, known in both)
-    both = [(plain, known) for plain, known in both if "error" not in {**plain, **known}]
     narrower = sum(
         known["upper"] - known["lower"] < 0.99 * (plain["upper"] - plain["lower"])
         for plain, known in both
@@ -333,5 +329,5 @@ def _training(content: Content) -> str:
     return (
         markdown(header, rows)
         + f"\nWith `behavior=` given, {narrower} of {len(both)} intervals from the older "
-        f"checkpoint's log are narrower by 1% or more; {failed} more could not be computed.\n"
+        "checkpoint's log are narrower by 1% or more.\n"
     )

@@ -82,7 +82,7 @@ def write_pages(folder: Path) -> tuple[ove.Evaluation, ove.Comparison]:
         folder / "report.html",
         "variance <= 80",
         "mean >= 35",
-        author="Ada Example",
+        author="Release team",
         purpose="Canary release 42",
     )
     with warnings.catch_warnings():
