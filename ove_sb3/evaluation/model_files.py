@@ -82,7 +82,7 @@ def normalizer_of(model: Path) -> Path | None:
     names = [f"{model.stem}_vecnormalize.pkl", "vecnormalize.pkl"]
     if steps.isdecimal():
         names.insert(0, f"{prefix}_vecnormalize_{steps}_steps.pkl")
-    files = (model.with_name(name) for name in names)
+    files = (model.parent / name for name in names)
     return next((file for file in files if file.is_file()), None)
 
 

@@ -436,3 +436,9 @@ def test_progress_is_shown_where_someone_is_watching(
     assert capsys.readouterr() == ("", "")
     with pytest.raises(ove.InvalidInputError, match="`progress` must be True, False or None"):
         ove.evaluate(data, candidate, gamma=GAMMA, progress="yes")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("path", ["", ".", "..", "/", "no/such/model.zip"])
+def test_a_path_that_is_no_model_is_named(data: ove.Trajectories, path: str) -> None:
+    with pytest.raises(ove.OveError, match="candidate"):
+        ove.evaluate(data, path, gamma=GAMMA)
