@@ -47,11 +47,14 @@ def read_steps(
         if isinstance(observations, str)
         else list(_names(observations, "observations"))
     )
-    step = None if episode is None else step
-    wanted = [*(name for name in (episode, step) if name is not None), propensity, reward]
-    ends = [name for name in (terminated, truncated) if name is not None]
-    source = _Source.of(table, [*wanted, *actions, *observed, *kept], ends, progress)
-    places, lengths = _places(source, episode, step)
+    number = None if episode is None else step
+    wanted = [*(name for name in (episode, number) if name is not None), propensity, reward]
+    optional = [terminated, truncated, *([step] if episode is None else [])]
+    there = [name for name in optional if name is not None]
+    source = _Source.of(table, [*wanted, *actions, *observed, *kept], there, progress)
+    if episode is None and source.origin is None:
+        source.check_single_steps(step)
+    places, lengths = _places(source, episode, number)
     origin = source.origin
     used = [reward, *actions, *observed, *kept, *([] if origin is None else origin.columns)]
     columns = {
@@ -174,6 +177,21 @@ class _Source:
         if places is not None:
             return _placed(values, places)
         return values.copy() if self.path is None else values  # nobody else has what was read
+
+    def check_single_steps(self, step: str | None) -> None:
+        """Refuse a column of step numbers that vary: each row is to be an episode of one step."""
+        if step is None or step not in self.columns.column_names:
+            return
+        values = self.columns.column(step).to_numpy()
+        other = np.flatnonzero(values != values[:1])
+        if other.size:
+            raise self.error(
+                f"column {step!r} must have the same value in every row if `episode` is None, "
+                f"which makes each row an episode of one step, got {values[other[0]]} at {PLACE}. "
+                "Name the column of the episodes, or pass step=None if this one does not number "
+                "steps.",
+                int(other[0]),
+            )
 
     def _refuse(self, name: str, values: NDArray[Any], bad: NDArray[np.bool_], rule: str) -> None:
         if bad.any():

@@ -259,7 +259,8 @@ class Trajectories:
             A path names a ``.csv``, ``.parquet`` or ``.feather`` file.
         episode : str or None
             Column that names the episode of every row: numbers or strings. None: every row is an
-            episode of one step, as in the log of a bandit; `step` is then ignored.
+            episode of one step, as in the log of a bandit. A column `step` whose numbers vary is
+            then refused.
         step : str or None
             Column that numbers the steps of an episode from 0, or from 1. Rows may then be in any
             order. None: the rows of an episode follow one another in the order of its steps.

@@ -52,7 +52,7 @@ def read(table: Any, **options: Any) -> ove.Trajectories:
 
 def test_rows_that_are_episodes_of_one_step() -> None:
     table = make_table(40).assign(place=lambda frame: frame["t"] % 2)
-    data = read(table, episode=None, observations="place", action="a")
+    data = read(table, episode=None, step=None, observations="place", action="a")
     np.testing.assert_array_equal(data.lengths, 1)
     np.testing.assert_array_equal(data.rewards, table["r"])  # in the order of the rows
     np.testing.assert_array_equal(np.asarray(data.observations), table["place"])
@@ -61,6 +61,28 @@ def test_rows_that_are_episodes_of_one_step() -> None:
     np.testing.assert_allclose(np.exp(ove.log_prob(candidate, data)), expected)
     vectors = np.asarray(read(table, observations=["place"]).observations)
     assert vectors.shape == (len(table), 1)
+
+
+@pytest.mark.parametrize("suffix", [None, ".csv", ".parquet"])
+def test_rows_of_several_steps_are_no_episodes(suffix: str | None, tmp_path: Path) -> None:
+    table: Any = make_table(40)
+    row = int(np.flatnonzero(table["t"] != table["t"].iloc[0])[0])
+    one_step = table.assign(t=1)
+    path = tmp_path / f"steps{suffix}"
+    for frame in (one_step, table):
+        if suffix == ".csv":
+            frame.to_csv(path, index=False)
+        elif suffix == ".parquet":
+            frame.to_parquet(path)
+        source = frame if suffix is None else path
+        if frame is one_step:
+            assert len(read(source, episode=None)) == len(table)
+            continue
+        with pytest.raises(
+            ove.InvalidInputError, match="which makes each row an episode"
+        ) as caught:
+            read(source, episode=None)
+        assert caught.value.row == row
 
 
 def test_a_written_table_needs_its_episodes() -> None:
