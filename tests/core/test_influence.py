@@ -140,3 +140,16 @@ def test_an_estimator_without_influence_has_no_approximate_interval() -> None:
     stats = ove.trajectory_statistics(*random_log(6), gamma=0.9)
     with pytest.raises(ove.InvalidInputError, match=r"'median' has no influence function"):
         estimator.smooth_statistic(stats)
+
+
+def test_the_standard_error_of_regression_at_small_n() -> None:
+    estimator, problem, n = find_estimator("variance", "regression"), gridworld(6), 60
+    ratios = []
+    for seed in range(12):
+        stats = problem.statistics(n, np.random.default_rng([seed, 3]))
+        left_out = np.array(
+            [estimator.estimate(stats.select(np.delete(np.arange(n), i))) for i in range(n)]
+        )
+        jackknife = np.sqrt((n - 1) / n * np.sum((left_out - left_out.mean()) ** 2))
+        ratios.append(estimator.smooth_statistic(stats).standard_error / jackknife)
+    assert np.mean(ratios) == pytest.approx(1.0, abs=0.1)  # 0.8 without regard to leverage
