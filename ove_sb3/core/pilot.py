@@ -14,6 +14,11 @@ _ALL_VALUES = 64  # distinct returns up to which all of them are thresholds
 _TAIL_POINTS = 12  # thresholds beyond the pilot's extremes, at distances that halve
 
 
+def known_weights(weights: FloatArray) -> FloatArray:
+    """Return the weights, or ones if all of them are zero: nothing is known yet."""
+    return weights if weights.any() else np.ones_like(weights)
+
+
 class PilotDistribution:
     """Weighted distribution of the pilot, with repeated returns as atoms and linear between others.
 
@@ -34,11 +39,9 @@ class PilotDistribution:
         low: float,
         high: float,
     ) -> None:
-        size = int(schedule.epochs[0])
-        self.returns, self.weights = returns[:size], weights[:size]
+        size = schedule.pilot
+        self.returns, self.weights = returns[:size], known_weights(weights[:size])
         self.low, self.high, self.n = low, high, schedule.grid_n
-        if not self.weights.any():
-            self.weights = np.ones(size)  # nothing is known yet
         self.values, inverse, counts = np.unique(
             self.returns, return_inverse=True, return_counts=True
         )

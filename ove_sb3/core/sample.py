@@ -60,12 +60,19 @@ class Sample:
         """Weights in the order of processing, (n,)."""
         return np.asarray(self.stats.weights[self.order])
 
-    def schedule(self, n_blocks: int, *, large_pilot: bool = False) -> Schedule:
+    def schedule(
+        self, n_blocks: int, *, large_pilot: bool = False, warm_up: bool = False
+    ) -> Schedule:
         """Schedule of the bets, with about `n_blocks` blocks."""
         if self.assigned:
             return Schedule.from_pilot(self.order.size)
         return Schedule.plan(
-            self.order.size, n_blocks, self.overlaps, self.open_end, large_pilot=large_pilot
+            self.order.size,
+            n_blocks,
+            self.overlaps,
+            self.open_end,
+            large_pilot=large_pilot,
+            warm_up=warm_up,
         )
 
     @classmethod

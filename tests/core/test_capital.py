@@ -8,12 +8,8 @@ import numpy as np
 import pytest
 from scipy.stats import binom, norm
 
-from ove_sb3.core.betting.capital import (
-    BetTarget,
-    effective_second_moment,
-    grid_around,
-    last_rejected,
-)
+from ove_sb3.core.betting.capital import BetTarget, grid_around, last_rejected
+from ove_sb3.core.betting.moments import effective_second_moment
 from ove_sb3.core.betting.schedule import Schedule
 
 
@@ -29,7 +25,8 @@ def rejected(target: BetTarget, schedule: Schedule, s: float, level: float, run:
         bet = math.sqrt(-2.0 * math.log(max(capital, 1e-300)) / second_moment)
         price = max(capital, 1e-300) / 1.1
         hedged = norm.pdf(norm.isf(price)) / price / math.sqrt(second_moment)
-        share = min(hedged * gap / 0.2, 1.0)
+        size = 0.0 if target.gain_sizes is None else target.gain_sizes[epoch]
+        share = min(max(hedged * size / 0.36, 0.0), 1.0)
         bet = share * bet + (1.0 - share) * hedged
         if gap > target.max_excess[epoch]:
             bet *= target.max_excess[epoch] / gap
@@ -106,7 +103,9 @@ def test_the_bound_is_nearly_a_normal_one_and_valid() -> None:
     excess, misses = [], 0
     for trial in range(trials):
         x = np.random.default_rng(trial).random(n)
-        second_moments = [effective_second_moment(x[:end], level, n) for end in schedule.epochs]
+        second_moments = [
+            effective_second_moment(x[:end] - x[:end].mean(), level, n) for end in schedule.epochs
+        ]
         zero = np.zeros(n_epochs)
         target = BetTarget(
             x[None, :],
@@ -127,7 +126,8 @@ def test_the_bound_is_nearly_a_normal_one_and_valid() -> None:
 def test_the_effective_second_moment_counts_large_gains_for_less() -> None:
     rng = np.random.default_rng(0)
     skewed = rng.exponential(1.0, 5000) ** 2
-    assert effective_second_moment(skewed, 0.05, 5000) < 0.9 * skewed.var()
+    centered = skewed - skewed.mean()
+    assert effective_second_moment(centered, 0.05, 5000) < 0.9 * skewed.var()
     even = rng.choice([-1.0, 1.0], 5000)
     assert effective_second_moment(even, 0.05, 5000) == pytest.approx(1.0, rel=0.05)
 

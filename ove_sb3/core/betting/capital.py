@@ -38,16 +38,16 @@ from ove_sb3._validation import FloatArray, IntArray
 
 from .constant import last_rejected_constant
 from .hedging import hedge
+from .moments import LARGEST_LOSS
 from .schedule import Schedule
+from .warm_up import WarmUp
 
 _LANES = 32  # grid points tested side by side
 _RUN = 16  # observations between two checks of the capital
-_LARGEST_LOSS = 0.95  # of the capital in one observation
 _LOG_HEDGED = math.log(1.1)  # log of the aim for p: more than 1, since hedging is not exact
-_COARSE = 0.2  # of the capital at risk in one observation, from which on hedging is too coarse
+_SKEWED = 0.36  # size of gains, times the bet, from which on hedging is too coarse
 _AIM = 1.25  # aim for p where only its last value counts
 _DONE = math.log(_AIM / 1.1)  # of log p is missing when betting stops there
-_NEGLIGIBLE = 1e-200  # second moment: bets against it would overflow
 _NO_GAINS, _NO_RANKS = np.empty(0), np.empty(0, np.int64)
 
 
@@ -67,6 +67,10 @@ class BetTarget:
         Predicted mean square of x, from the past. Any value is valid.
     max_excess : ndarray, (n_epochs,)
         Largest plausible mean of x above its lower bound; bets shrink for hypotheses beyond it.
+    gain_sizes : ndarray, (n_epochs,), or None
+        Predicted third moment of x over its second: large if x has rare, large gains.
+    warm_up : WarmUp or None
+        Bets on the pilot.
     gains : ndarray, (n,), or None
         Non-negative amounts that x gains at the first ``ranks[i]`` grid points, so that every grid
         point tests a variable of its own, such as the indicator of a threshold.
@@ -80,6 +84,8 @@ class BetTarget:
     lower_bounds: FloatArray
     second_moments: FloatArray
     max_excess: FloatArray
+    gain_sizes: FloatArray | None = None
+    warm_up: WarmUp | None = None
     gains: FloatArray | None = None
     ranks: IntArray | None = None
 
@@ -91,7 +97,12 @@ def last_rejected(target: BetTarget, schedule: Schedule, grid: FloatArray, level
     if schedule.constant:
         return _last_rejected_from_pilot(target, schedule, grid, level)
     if schedule.bet_block is None:
-        return int(_last_rejected(*_arguments(target, schedule, grid, level)))
+        start = np.full(grid.size, level)
+        if target.warm_up is not None:
+            start = target.warm_up.capital(grid, level, target.gains, target.ranks)
+        sizes = np.zeros(len(schedule.epochs)) if target.gain_sizes is None else target.gain_sizes
+        arguments = (*_arguments(target, schedule, grid, level), start, sizes)
+        return int(_last_rejected(*arguments))
     accepted = np.flatnonzero(last_capitals(target, schedule, grid, level) < 1.0)
     return int(accepted[0]) - 1 if accepted.size else len(grid) - 1
 
@@ -197,6 +208,8 @@ def _last_rejected(
     level: float,
     gains: FloatArray,
     ranks: IntArray,
+    start: FloatArray,
+    gain_sizes: FloatArray,
 ) -> int:
     capital = np.empty(_LANES)  # p of every lane
     best = np.empty(_LANES)  # its largest value so far
@@ -206,7 +219,7 @@ def _last_rejected(
     for first in range(0, grid.shape[0], _LANES):
         lanes = min(_LANES, grid.shape[0] - first)
         for j in range(_LANES):
-            capital[j] = level if j < lanes else 1.0
+            capital[j] = start[first + j] if j < lanes else 1.0
             best[j] = capital[j]
         for block in range(blocks.shape[0] - 1):
             begin, end = blocks[block], blocks[block + 1]
@@ -223,13 +236,13 @@ def _last_rejected(
                     continue
                 missing = -math.log(max(capital[j], 1e-300))
                 bet = math.sqrt(2.0 * missing / second_moment)
-                if not (unfinished.shape[0] or gains.shape[0]):
+                if not unfinished.shape[0]:
                     hedged = hedge(missing + _LOG_HEDGED) / math.sqrt(second_moment)
-                    share = min(hedged * gap / _COARSE, 1.0)
+                    share = min(max(hedged * gain_sizes[epoch] / _SKEWED, 0.0), 1.0)
                     bet = share * bet + (1.0 - share) * hedged
                 if gap > max_excess[epoch]:
                     bet *= max_excess[epoch] / gap
-                bet = min(bet, _LARGEST_LOSS / gap)
+                bet = min(bet, LARGEST_LOSS / gap)
                 slope[j], offset[j] = bet, 1.0 - bet * s
             for j in range(lanes, _LANES):
                 slope[j], offset[j] = 0.0, 1.0
@@ -320,7 +333,7 @@ def _last_capitals(
                 continue
             missing *= needed / (needed + reserves[j])
             bet = shrinks[j] * math.sqrt(2.0 * missing / (second_moment * remaining[block]))
-            bets[block, j] = min(bet, _LARGEST_LOSS / gap)
+            bets[block, j] = min(bet, LARGEST_LOSS / gap)
         for i in range(blocks[block], blocks[block + 1]):
             source = bet_block[i]
             if unfinished.shape[0] and unfinished[i]:
@@ -358,7 +371,7 @@ def _plan_losses(
     for j in range(grid.shape[0]):
         gap = grid[j] - lower_bound
         shrinks[j] = max_excess / gap if gap > max_excess else 1.0
-        loss = min(max(shrinks[j] * usual * gap, 0.0), _LARGEST_LOSS)
+        loss = min(max(shrinks[j] * usual * gap, 0.0), LARGEST_LOSS)
         reserves[j] = -n_open * math.log1p(-loss)
 
 
@@ -378,36 +391,6 @@ def _largest_losses(
         lower_bound = lower_bounds[epoch_of_block[block]]
         for j in range(grid.shape[0]):
             factors[j] = min(factors[j], 1.0 - bets[block, j] * (grid[j] - lower_bound))
-
-
-def effective_second_moment(values: FloatArray, level: float, n: float) -> float:
-    """Effective second moment of the centered past values, E[y^2 / (1 + lam y)].
-
-    A gain y multiplies the capital by 1 + lam y, so that large gains count for less than their
-    square. lam is the bet size that follows from the result. A small margin covers values that
-    have not been seen yet.
-    """
-    return float(_effective_second_moment(values - values.mean(), level, n))
-
-
-@numba.njit(cache=True, nogil=True)
-def _effective_second_moment(y: FloatArray, level: float, n: float) -> float:
-    size = y.size
-    square, smallest = 0.0, 0.0
-    for value in y:
-        square += value * value
-        smallest = min(smallest, value)
-    square /= size
-    second_moment = square
-    if square > _NEGLIGIBLE:
-        for _ in range(3):
-            bet = math.sqrt(-2.0 * math.log(level) / (max(second_moment, 1e-12 * square) * n))
-            bet = min(bet, _LARGEST_LOSS / max(-smallest, 1e-300))
-            second_moment = 0.0
-            for value in y:
-                second_moment += value * value / (1.0 + bet * value)
-            second_moment /= size
-    return second_moment * (1.0 + 2.0 / math.sqrt(size))
 
 
 def grid_around(

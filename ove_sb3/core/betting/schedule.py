@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 from ove_sb3._validation import FloatArray, IntArray
 
 _EPOCH_GROWTH = 1.25
+_BLOCK_POWER = 2.0  # blocks are short at the end, where bets change fast
+_FIRST = 5  # observations before the first bet of a warm-up
 _LEAST_LEFT = 0.05  # of the observations, for the size of such bets
 _GRID_N = 1e6  # observations that grids are laid for if nothing is known about their number
 _MOST_UNFINISHED = 0.9  # of the observations, in what is planned for
@@ -61,8 +63,9 @@ class OpenEnd:
 class Schedule:
     """Times at which bet sizes and bet targets are revised.
 
-    Observations before ``epochs[0]`` are the pilot, which is never bet on. The target of epoch k is
-    computed from the observations before ``epochs[k]`` only.
+    The target of epoch k is computed from the observations before ``epochs[k]`` only. Grids are
+    laid after the pilot, the observations before ``blocks[0]``. Epochs that begin earlier are those
+    of a warm-up, in which the pilot is bet on: see `warm_up`.
 
     Attributes
     ----------
@@ -107,6 +110,21 @@ class Schedule:
     n_open: int = 0
     constant: bool = False
 
+    @property
+    def pilot(self) -> int:
+        """Number of observations that grids are based on."""
+        return int(self.blocks[0])
+
+    @property
+    def n_warm_up(self) -> int:
+        """Number of epochs before the first block."""
+        return int(np.searchsorted(self.epochs, self.blocks[0]))
+
+    @property
+    def can_warm_up(self) -> bool:
+        """Whether the pilot may be bet on: no overlaps, and a number that is fixed in advance."""
+        return self.bet_block is None and self.unfinished is None and not self.constant
+
     @classmethod
     def from_pilot(cls, n: int) -> Schedule:
         """Lay out a pilot, and one epoch and block for all observations that are bet on."""
@@ -124,27 +142,33 @@ class Schedule:
         open_end: OpenEnd | None = None,
         *,
         large_pilot: bool = False,
+        warm_up: bool = False,
     ) -> Schedule:
         """Lay out pilot, epochs and about `n_blocks` blocks for n observations.
 
-        A small pilot leaves more to bet on, a large one makes better grids.
+        A small pilot leaves more to bet on, a large one makes better grids. With `warm_up` most of
+        the pilot is bet on, too, unless observations overlap or their number is open.
         `overlaps` counts the observations that were completed while each was under way. With
         `open_end` nothing but the number of blocks at the end depends on n.
         """
         if open_end is None:
             pilot = _pilot_size(n, large_pilot=large_pilot)
-            even = np.linspace(pilot, n, min(n_blocks, n - pilot) + 1).astype(np.int64)
+            left = np.linspace(1.0, 0.0, min(n_blocks, n - pilot) + 1) ** _BLOCK_POWER
+            starts = (n - (n - pilot) * left).astype(np.int64)
         else:
             pilot = min(open_end.pilot, n)
-            even = _open_blocks(n, pilot, open_end.planned, n_blocks)
+            starts = _open_blocks(n, pilot, open_end.planned, n_blocks)
         n_epochs = 1 + max(0, math.ceil(math.log(n / pilot) / math.log(_EPOCH_GROWTH)))
         epochs = np.unique(np.floor(pilot * _EPOCH_GROWTH ** np.arange(n_epochs)).astype(np.int64))
         epochs = np.unique(np.append(pilot, epochs[epochs < n]))
-        blocks = np.unique(np.concatenate([epochs, even]))
+        blocks = np.unique(np.concatenate([epochs, starts]))
+        overlapping = overlaps is not None and bool(overlaps.any())
+        if warm_up and open_end is None and not overlapping:
+            epochs = np.concatenate([warm_up_epochs(pilot), epochs])
         epoch_of_block = np.searchsorted(epochs, blocks[:-1], side="right") - 1
         bet_block = last_bet_block = None
         # With an open end the way of betting must not depend on what happens to overlap.
-        if overlaps is not None and (open_end is not None or overlaps.any()):
+        if overlaps is not None and (open_end is not None or overlapping):
             complete = np.maximum(np.arange(n) - overlaps, 0)
             bet_block = last_bet_block = _block_of(blocks, complete)
             if open_end is not None and open_end.latest is not None:
@@ -192,6 +216,13 @@ def _pilot_size(n: int, *, large_pilot: bool) -> int:
     scale = 2.0 if large_pilot else 1.0
     size = max(min(0.02 * n, scale * math.sqrt(n)), min(25.0 * scale, n / 8))
     return min(math.ceil(size), n - 1)
+
+
+def warm_up_epochs(pilot: int) -> IntArray:
+    """First observations of the epochs of a warm-up, before the end of the pilot."""
+    n_epochs = max(0, math.ceil(math.log(pilot / _FIRST) / math.log(_EPOCH_GROWTH)))
+    epochs = np.unique(np.floor(_FIRST * _EPOCH_GROWTH ** np.arange(n_epochs)).astype(np.int64))
+    return epochs[epochs < pilot]
 
 
 def _block_of(blocks: IntArray, complete: IntArray) -> IntArray:

@@ -12,12 +12,13 @@ from scipy.special import ndtri
 
 from ove_sb3._validation import FloatArray
 
-from .capital import BetTarget, effective_second_moment
+from .capital import BetTarget
 from .forms import AnyForm, TruncatedForm
+from .moments import predicted_moments
 from .schedule import Schedule
+from .warm_up import WarmUp
 
-_PAST_CAP = 1 << 14  # past observations used for the bet sizes
-_FEW = 1 << 11  # for the choice of the form
+_FEW = 1 << 11  # past observations used for the choice of the form
 _CONTROLS = np.array([0.0, 0.02, 0.05, 0.1, 0.2, 0.4, 0.7, 1.0])  # from regression slope to bound
 _LUCK = 0.8  # of the loss to variance: less than 1, because the largest capital counts
 _PLAUSIBLE = (
@@ -138,36 +139,23 @@ def bet_against(
         np.array([getattr(form_bets, name) for form_bets in bets])[best, epochs]
         for name in ("constants", "lower_bounds", "expected")
     )
-    second_moments = np.array(
-        [
-            effective_second_moment(
-                np.einsum("i,in->n", x, recent(columns, schedule, epoch)),
-                level,
-                float(schedule.planned[epoch]),
-            )
-            for epoch, x in enumerate(coefficients)
-        ]
-    )
+    second_moments, gain_sizes = predicted_moments(columns, coefficients, schedule, level)
     max_excess = np.full(len(best), np.inf)
     if schedule.unfinished is None:
         errors = np.sqrt(second_moments / schedule.epochs)
         max_excess = expected + _PLAUSIBLE * errors - lower_bounds
-    target = BetTarget(columns, coefficients, constants, lower_bounds, second_moments, max_excess)
-    return target, float(expected[0]), math.sqrt(second_moments[0] / schedule.grid_n)
-
-
-def _second_moments(
-    columns: FloatArray, coefficients: FloatArray, schedule: Schedule, level: float, most: int
-) -> FloatArray:
-    """Effective second moment of every epoch's bets, from its latest past, (e,)."""
-    values = (
-        np.einsum("i,in->n", x, recent(columns, schedule, epoch, most))
-        for epoch, x in enumerate(coefficients)
+    target = BetTarget(
+        columns,
+        coefficients,
+        constants,
+        lower_bounds,
+        second_moments,
+        max_excess,
+        gain_sizes,
+        WarmUp.of_target(columns, coefficients, constants, lower_bounds, expected, schedule, level),
     )
-    planned = schedule.planned.tolist()
-    return np.array(
-        [effective_second_moment(y, level, float(n)) for y, n in zip(values, planned, strict=True)]
-    )
+    first = schedule.n_warm_up
+    return target, float(expected[first]), math.sqrt(second_moments[first] / schedule.grid_n)
 
 
 def _predicted_again(form: AnyForm, bets: _Bets, schedule: Schedule, level: float) -> FloatArray:
@@ -179,7 +167,7 @@ def _predicted_again(form: AnyForm, bets: _Bets, schedule: Schedule, level: floa
     are not used where the past is too small to contain such weights.
     """
     n, columns = schedule.planned, form.columns
-    square = _second_moments(columns, bets.coefficients, schedule, level, _FEW)
+    square, _ = predicted_moments(columns, bets.coefficients, schedule, level, _FEW)
     loss = -_LUCK * ndtri(level) * np.sqrt(square / n)
     if isinstance(form, TruncatedForm):
         loss = loss + _CAUTION * np.sqrt(square / schedule.epochs)
@@ -233,11 +221,3 @@ def _best_bets(
         lower_bounds=lower_bound[at],
         expected=expected[epochs, center],
     )
-
-
-def recent(
-    columns: FloatArray, schedule: Schedule, epoch: int, most: int = _PAST_CAP
-) -> FloatArray:
-    """Columns of the latest observations before an epoch, at most `most`."""
-    end = int(schedule.epochs[epoch])
-    return columns[:, max(0, end - most) : end]

@@ -20,7 +20,6 @@ from ove_sb3._validation import FloatArray, check_real
 from ove_sb3.core.assumptions import Limits
 from ove_sb3.core.betting.averages import (
     BLOCKS,
-    mean_lower,
     mean_target,
     target_lower,
     value_form,
@@ -29,8 +28,9 @@ from ove_sb3.core.betting.averages import (
 from ove_sb3.core.betting.capital import BetTarget
 from ove_sb3.core.betting.forms import AnyForm
 from ove_sb3.core.betting.schedule import Schedule
+from ove_sb3.core.betting.warm_up import WarmUp
 from ove_sb3.core.estimators.weighted_distribution import WeightedDistribution
-from ove_sb3.core.pilot import PilotDistribution
+from ove_sb3.core.pilot import PilotDistribution, known_weights
 from ove_sb3.core.sample import Sample
 
 from .base import Quantity, number_argument, percentage, register_quantity, short_number
@@ -120,7 +120,25 @@ def cvar_lower(sample: Sample, p: float, level: float) -> float:
         lowest = m - max(m - pilot.low, 0.0) / p
         forms += value_forms(sample, values, lowest, m, reference)
     low, high = pilot.low - reference, pilot.high - reference
-    return reference + mean_lower(forms, schedule, level, low, high)
+    target, center, unit = mean_target(forms, schedule, level)
+    target = replace(target, warm_up=_warm_up(sample, reference, schedule, p, level))
+    return reference + target_lower(target, center, unit, schedule, level, low, high)
+
+
+def _warm_up(
+    sample: Sample, reference: float, schedule: Schedule, p: float, level: float
+) -> WarmUp | None:
+    """Bets on the pilot for the lower bound, with an m of every epoch from its past."""
+    G = sample.returns[: schedule.pilot]
+
+    def value(k: int) -> tuple[FloatArray, float, float]:
+        past = WeightedDistribution.of(G[:k], known_weights(sample.weights[:k]))
+        m = past.quantile(p)
+        v = m - np.maximum(m - G, 0.0) / p
+        lowest = m - max(m - sample.limits.return_range[0], 0.0) / p
+        return v - reference, lowest - reference, past.cvar(p) - reference
+
+    return WarmUp.of_values(sample.weights, value, sample.limits.max_weight, schedule, level)
 
 
 def cvar_upper(sample: Sample, p: float, level: float) -> float:

@@ -54,7 +54,7 @@ register_quantity("mean", without_argument(Mean))
 
 def mean_lower(sample: Sample, level: float, *, sign: float = 1.0) -> float:
     """Lower confidence bound on the mean of ``sign * G`` at the given level."""
-    schedule = sample.schedule(averages.BLOCKS)
+    schedule = sample.schedule(averages.BLOCKS, warm_up=True)
     reference = reference_return(sample, schedule)
     forms = per_decision_forms(sample, reference, sign)
     low, high = sorted(sign * (end - reference) for end in sample.limits.return_range)

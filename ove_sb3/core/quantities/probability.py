@@ -75,7 +75,7 @@ class ProbabilityBelow(Quantity):
 
     def _lower(self, sample: Sample, level: float, low: float) -> float:
         """Lower bound on the mean of the indicator, or of its negative, with values from `low`."""
-        schedule = sample.schedule(BLOCKS)
+        schedule = sample.schedule(BLOCKS, warm_up=True)
         below = at_most(sample.returns, self.x).astype(np.float64)
         forms = value_forms(sample, -below if low < 0.0 else below, low, low + 1.0)
         return mean_lower(forms, schedule, level, low, low + 1.0)

@@ -11,8 +11,9 @@ from ove_sb3.core.assumptions import Limits
 from ove_sb3.core.betting.averages import BLOCKS, mean_target, value_form
 from ove_sb3.core.betting.capital import BetTarget, grid_around, last_rejected
 from ove_sb3.core.betting.schedule import Schedule
+from ove_sb3.core.betting.warm_up import WarmUp
 from ove_sb3.core.estimators.weighted_distribution import WeightedDistribution, rounding
-from ove_sb3.core.pilot import PilotDistribution
+from ove_sb3.core.pilot import PilotDistribution, known_weights
 from ove_sb3.core.sample import Sample
 from ove_sb3.core.sorted_returns import sorted_returns
 
@@ -116,8 +117,23 @@ def threshold_lower(sample: Sample, mass: float, level: float, *, sign: float = 
     above = (pilot.quantile(p) - slack <= G).astype(np.float64)
     target, _, _ = mean_target([value_form(sample, above, 0.0, 1.0)], schedule, level)
     target = _for_thresholds(target, schedule, mass, ranks)
+    target = replace(target, warm_up=_warm_up(sample, G, schedule, mass, level))
     index = last_rejected(target, schedule, np.full(thresholds.size, mass), level)
     return float(thresholds[index]) if index >= 0 else low
+
+
+def _warm_up(
+    sample: Sample, G: FloatArray, schedule: Schedule, mass: float, level: float
+) -> WarmUp | None:
+    """Bets on the pilot, for all thresholds: w 1{G >= x} is a gain up to the rank."""
+
+    def above(k: int) -> tuple[FloatArray, float, float]:
+        past = WeightedDistribution.of(G[:k], known_weights(sample.weights[:k]))
+        return (past.quantile(1.0 - mass) <= G[: schedule.pilot]).astype(np.float64), 0.0, mass
+
+    return WarmUp.of_values(
+        sample.weights, above, sample.limits.max_weight, schedule, level, gains=True
+    )
 
 
 def _ranked(

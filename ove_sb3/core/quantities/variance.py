@@ -15,15 +15,12 @@ from scipy.special import ndtri
 
 from ove_sb3._validation import FloatArray
 from ove_sb3.core.assumptions import Limits
-from ove_sb3.core.betting.capital import (
-    BetTarget,
-    effective_second_moment,
-    grid_around,
-    last_rejected,
-)
+from ove_sb3.core.betting.capital import BetTarget, grid_around, last_rejected
 from ove_sb3.core.betting.forms import AnyForm, Form, coupled_forms, reference_return, whole_form
+from ove_sb3.core.betting.moments import predicted_moments
 from ove_sb3.core.betting.schedule import Schedule
-from ove_sb3.core.betting.targets import Choices, Past, bet_against, recent
+from ove_sb3.core.betting.targets import Choices, Past, bet_against
+from ove_sb3.core.betting.warm_up import WarmUp
 from ove_sb3.core.concentration.inequalities import Inequality
 from ove_sb3.core.concentration.moments import paper_variance_lower, paper_variance_upper
 from ove_sb3.core.sample import Sample
@@ -77,7 +74,7 @@ register_quantity("variance", without_argument(Variance))
 
 def variance_upper(sample: Sample, level: float) -> float:
     """Upper confidence bound on the variance at the given level."""
-    schedule = sample.schedule(_MANY_BLOCKS)
+    schedule = sample.schedule(_MANY_BLOCKS, warm_up=True)
     reference = reference_return(sample, schedule)
     forms = coupled_forms(sample, reference)
 
@@ -86,7 +83,7 @@ def variance_upper(sample: Sample, level: float) -> float:
         d = mean[:, None] + _CENTERS * (middle - mean[:, None])
         bound = np.maximum((form.high - d) ** 2, (form.low - d) ** 2)
         expected = -(variance[:, None] + (mean[:, None] - d) ** 2)
-        return Choices(_square_about(d), bound, np.zeros_like(d), expected)
+        return Choices(square_about(d), bound, np.zeros_like(d), expected)
 
     target, center, unit = bet_against(forms, schedule, level, choices)
     grid = grid_around(center, unit, -sample.limits.max_variance, 0.0)
@@ -100,49 +97,54 @@ def variance_lower(sample: Sample, level: float) -> float:
     Bets on x(m) = w (G - m)^2 - b (w - 1). If the true mean is within h of the center m, x(m) has a
     mean of at most Var + h^2, so that rejecting s + h^2 rejects a variance of s. The least bound
     over all centers is that of the right one or less.
+
+    Centers are laid after the pilot. The warm-up has centers d of its own: there the mean of x(d)
+    is Var + (mean - d)^2, at most s + (|m - d| + h)^2.
     """
-    schedule = sample.schedule(_FEW_BLOCKS, large_pilot=True)
+    schedule = sample.schedule(_FEW_BLOCKS, large_pilot=True, warm_up=True)
     reference = reference_return(sample, schedule)
     form = whole_form(sample, reference)
     past = Past(form.columns, schedule)
     means, variances = past.self_normalized()
     controls, lower_bounds = _lower_controls(form, past, schedule, level)
-    central = _square_about(means) - controls[:, None] * [0.0, 0.0, 1.0]
+    central = square_about(means) - controls[:, None] * [0.0, 0.0, 1.0]
     squares = past.squares(central)
-    expected = np.array(
-        [
-            effective_second_moment(
-                np.einsum("i,in->n", x, recent(form.columns, schedule, epoch)),
-                level,
-                float(schedule.planned[epoch]),
-            )
-            for epoch, x in enumerate(central)
-        ]
-    )
+    expected, gain_sizes = predicted_moments(form.columns, central, schedule, level)
     # The tail matters to the bet sizes, but differs little from center to center.
     shapes = np.where(squares > 0.0, expected / np.where(squares > 0.0, squares, 1.0), 1.0)
+    warm_up = WarmUp.of_target(
+        form.columns, central, controls, lower_bounds, variances, schedule, level
+    )
+    first = schedule.n_warm_up
 
-    def target(d: float) -> BetTarget:
-        z = _square_about(np.full_like(means, d))
+    def target(d: float, half_spacing: float) -> BetTarget:
+        z = square_about(np.full_like(means, d))
         x = z - controls[:, None] * [0.0, 0.0, 1.0]
         error = np.sqrt(past.squares(z) / past.sizes)
         max_excess = np.einsum("ei,ei->e", z, past.means) + error - lower_bounds
+        shifts = (np.abs(d - means[:first]) + half_spacing) ** 2 - half_spacing**2
         return BetTarget(
-            form.columns, x, controls, lower_bounds, past.squares(x) * shapes, max_excess
+            form.columns,
+            x,
+            controls,
+            lower_bounds,
+            past.squares(x) * shapes,
+            max_excess,
+            gain_sizes,
+            None if warm_up is None else warm_up.shifted(shifts, schedule),
         )
 
-    mean, variance = float(means[0]), float(variances[0])
-    error = max(
-        _mean_error(form.columns[:, : schedule.epochs[0]], mean), 1e-9 * (form.high - form.low)
-    )
-    unit = math.sqrt(expected[0] / schedule.grid_n)
+    mean, variance = float(means[first]), float(variances[first])
+    error = max(_mean_error(form.columns[:, : schedule.pilot], mean), 1e-9 * (form.high - form.low))
+    unit = math.sqrt(expected[first] / schedule.grid_n)
     grid = grid_around(variance, unit, 0.0, sample.limits.max_variance)
     index = len(grid) - 1
     for d, half_spacing in _centers(mean, error, form.low, form.high):
         # Grids are fixed in advance, a coarser one for a far center; how far up to go is free.
         stride = 1 if (d - mean) ** 2 <= _FAR * unit else _FAR_STRIDE
         points = np.arange(0, min(index + stride, len(grid)), stride)
-        rejected = last_rejected(target(d), schedule, grid[points] + half_spacing**2, level)
+        bets = target(d, half_spacing)
+        rejected = last_rejected(bets, schedule, grid[points] + half_spacing**2, level)
         if rejected < 0:
             return 0.0
         index = min(index, int(points[rejected]))
@@ -159,7 +161,7 @@ def _lower_controls(
     means, variances = past.self_normalized()
     if not math.isfinite(form.max_weight):
         return np.zeros_like(means), np.zeros_like(means)
-    z = _square_about(means)
+    z = square_about(means)
     b = np.maximum(past.slopes(z), 0.0)[:, None] * _SLOPE_SHARES
     lower_bounds = -b * (form.max_weight - 1.0)
     x = z[:, None, :] - b[:, :, None] * [0.0, 0.0, 1.0]
@@ -191,6 +193,6 @@ def _centers(mean: float, error: float, low: float, high: float) -> list[tuple[f
     return sorted(centers, key=lambda center: abs(center[0] - mean))
 
 
-def _square_about(d: FloatArray) -> FloatArray:
+def square_about(d: FloatArray) -> FloatArray:
     """Coefficients of z = w (G - d)^2 over the columns, (...,) -> (..., 3)."""
     return np.stack([np.ones_like(d), -2 * d, d**2], axis=-1)
