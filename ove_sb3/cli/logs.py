@@ -10,6 +10,7 @@ import typer
 from rich.table import Table
 
 from ove_sb3._progress import tracked
+from ove_sb3._validation import check_path
 from ove_sb3.data.log import open_log
 from ove_sb3.data.metadata import Metadata, describe_space
 from ove_sb3.errors import InvalidInputError
@@ -36,7 +37,12 @@ def collect(
         ),
     ],
     env: Annotated[str, typer.Argument(help="Gymnasium id, or module:id.", show_default=False)],
-    log: Annotated[Path, typer.Argument(help="Directory to write to.", show_default=False)],
+    log: Annotated[
+        Path,
+        typer.Argument(
+            help="Directory to write to.", show_default=False, callback=options.log_path
+        ),
+    ],
     episodes: Annotated[int, typer.Option(help="Number of episodes.", show_default=False)],
     model_class: options.ModelClass = None,
     reward_range: Annotated[
@@ -62,7 +68,7 @@ def collect(
 
     from ove_sb3.collection.collect import collect as collect_episodes
 
-    check_directory(log, "log")
+    check_directory(check_path(log, "log"), "log")
     if not overwrite and has_episodes(log):
         raise InvalidInputError(
             f"`log` must not hold episodes already, got {log}. Choose another directory, or pass "
