@@ -93,14 +93,14 @@ class Diagnostics:
         rows = [
             ("trajectories", f"{self.n_trajectories} ({self.n_steps} steps)"),
             ("effective sample size", f"{self.effective_sample_size:.1f}"),
-            ("largest share of weight", f"{100 * self.largest_share:.2g}%"),
+            ("largest share of weight", share_text(self.largest_share)),
             ("95% of the weight on", f"{self.n_for_95_percent} trajectories"),
             (
                 "mean weight",
                 f"{self.mean_weight:.4g} +- {self.mean_weight_error:.2g} (should be 1)",
             ),
             ("Pareto k of the weights", f"{self.pareto_k:.2f}"),
-            ("zero ratios", f"{100 * self.zero_ratio_fraction:.2g}% of steps"),
+            ("zero ratios", f"{share_text(self.zero_ratio_fraction)} of steps"),
         ]
         width = max(len(name) for name, _ in rows)
         lines = [f"{name:<{width}}  {value}" for name, value in rows]
@@ -183,8 +183,16 @@ def missing_support(stats: TrajectoryStatistics) -> str | None:
     if ess < min(_FEWEST_EFFECTIVE, n / 2):
         return f"the log is worth {ess:.2g} of {n} trajectories of the candidate"
     if unsupported > _MOST_UNSUPPORTED:
-        return f"about {100 * unsupported:.2g}% of the candidate's outcomes are not in the log"
+        return f"about {share_text(unsupported)} of the candidate's outcomes are not in the log"
     return None
+
+
+def share_text(share: float) -> str:
+    """A share in percent: two digits, or two decimals near 100%, and never an exponent."""
+    percent = 100.0 * share
+    if 0.0 < percent < 1e-4:
+        return "less than 0.0001%"
+    return f"{round(percent, 2):g}%" if percent >= 99.0 else f"{percent:.2g}%"
 
 
 def pareto_k(weights: FloatArray) -> float:
@@ -242,7 +250,7 @@ def _warnings(
     if unsupported > 0.0:
         warnings.append(
             f"the mean weight is {mean:.4g} +- {error:.2g} where 1 is expected: the candidate "
-            f"seems to take actions that the behavior never takes (about {100 * unsupported:.2g}% "
+            f"seems to take actions that the behavior never takes (about {share_text(unsupported)} "
             "of its outcomes), or logged probabilities are wrong."
         )
     if ess < _FEW_EFFECTIVE and ess > 0.5 * n:

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from ove_sb3._progress import progress_bar
-from ove_sb3.core.diagnostics import Diagnostics, diagnose, missing_support
+from ove_sb3.core.diagnostics import Diagnostics, diagnose, missing_support, share_text
 from ove_sb3.core.inference import (
     a_priori_interval,
     compute_interval,
@@ -229,7 +229,7 @@ def _warnings(plan: Plan, results: Sequence[QuantityResult], missing: str | None
         )
     if plan.incomplete_fraction > 0.0:
         texts.append(
-            f"up to {100 * plan.incomplete_fraction:.2g}% of the episodes were reset before their "
+            f"up to {share_text(plan.incomplete_fraction)} of the episodes were reset before their "
             "end or still running when logging stopped: long ones more often than short ones. "
             "Intervals by betting account for them; estimates and other intervals do not. Log more "
             "in one go, or fix the number of episodes in advance (ove_sb3.collect)."

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 
-from ove_sb3.core.diagnostics import Diagnostics
+from ove_sb3.core.diagnostics import Diagnostics, share_text
 from ove_sb3.core.interval import Interval, lower_text, upper_text
 
 from .about import Row
@@ -84,7 +84,7 @@ def diagnostic_rows(d: Diagnostics) -> list[Row]:
         ),
         (
             "never taken",
-            f"{100 * d.zero_ratio_fraction:.2g}% of steps",
+            f"{share_text(d.zero_ratio_fraction)} of steps",
             "Logged actions that the candidate never takes. Episodes with one have weight 0.",
         ),
     ]
