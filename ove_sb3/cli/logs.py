@@ -139,36 +139,38 @@ def compact(
 
 def repair(log: options.Log, progress: options.Progress = None, json: options.Json = False) -> None:
     """Drop the damaged episodes of a log; its intervals are then no longer guaranteed."""
-    found = repair_log(log, progress=progress)
+    verification = repair_log(log, progress=progress)
     if json:
-        print_json(_report(found))
+        print_json(_report(verification))
         return
-    for problem in found.problems:
+    for problem in verification.problems:
         console().print(escape(problem))
-    console().print(f"{found.lost_episodes} episodes dropped, {found.n_episodes} kept")
+    console().print(
+        f"{verification.lost_episodes} episodes dropped, {verification.n_episodes} kept"
+    )
 
 
-def _show_verification(found: Verification, json: bool) -> None:
+def _show_verification(verification: Verification, json: bool) -> None:
     if json:
-        print_json(_report(found))
-    elif not found.problems:
-        console().print(f"intact: {found.n_episodes} episodes")
+        print_json(_report(verification))
+    elif not verification.problems:
+        console().print(f"intact: {verification.n_episodes} episodes")
     else:
-        for problem in found.problems:
+        for problem in verification.problems:
             console().print(escape(problem))
         console().print(
-            f"damaged: {found.lost_episodes} episodes are lost, {found.n_episodes} can be saved by "
-            "`ove-sb3 repair`"
+            f"damaged: {verification.lost_episodes} episodes are lost, "
+            f"{verification.n_episodes} can be saved by `ove-sb3 repair`"
         )
-    if found.problems:
+    if verification.problems:
         raise typer.Exit(3)
 
 
-def _report(found: Verification) -> dict[str, Any]:
+def _report(verification: Verification) -> dict[str, Any]:
     return {
-        "problems": found.problems,
-        "n_trajectories": found.n_episodes,
-        "lost_episodes": found.lost_episodes,
+        "problems": verification.problems,
+        "n_trajectories": verification.n_episodes,
+        "lost_episodes": verification.lost_episodes,
     }
 
 

@@ -18,6 +18,8 @@ _BROKEN_LOG = 5.0  # standard errors between the mean weight and 1
 _FEW_EFFECTIVE = 50.0
 _FEWEST_EFFECTIVE = 5.0  # for an estimate, or half of the trajectories if that is less
 _MOST_UNSUPPORTED = 0.5  # of the candidate's outcomes, for an estimate
+_SAMPLING_ERROR = 2.0  # of an estimate, in a priori ranges over the root of the effective size
+_ROUNDING = 1e-9  # relative to the a priori range
 
 
 @dataclass(frozen=True)
@@ -187,6 +189,22 @@ def missing_support(stats: TrajectoryStatistics) -> str | None:
     return None
 
 
+def is_impossible(
+    value: float, a_priori: tuple[float, float], stats: TrajectoryStatistics, *, positive: bool
+) -> bool:
+    """Whether an estimate lies so far outside the a priori range that it says nothing.
+
+    Unbiased estimates vary around the truth, which may lie at an end of the range, so an estimate
+    may be outside by its sampling error. A quantity that is `positive`, such as a variance, has a
+    sampling error larger than its value once its estimate is negative.
+    """
+    low, high = a_priori
+    rounding = _ROUNDING * max(abs(low), abs(high))
+    _, ess, *_ = _weight_summary(stats.weights)
+    room = _SAMPLING_ERROR * (high - low) / math.sqrt(max(ess, 1.0)) + rounding
+    return bool(value < low - (rounding if positive else room) or value > high + room)
+
+
 def share_text(share: float) -> str:
     """A share in percent: two digits, or two decimals near 100%, and never an exponent."""
     percent = 100.0 * share
@@ -257,9 +275,10 @@ def _warnings(
         warnings.append(f"{n} trajectories are few: collect more.")
     elif n_for_95 < 0.05 * n or ess < _FEW_EFFECTIVE:
         remedy = "" if tail == -math.inf else ", with a behavior closer to the candidate"
+        effect = ", so estimates may be far off" if ess < _FEW_EFFECTIVE else ""
         warnings.append(
             f"95% of the weight is on {n_for_95} of {n} trajectories (effective sample size "
-            f"{ess:.3g}): collect more{remedy}."
+            f"{ess:.3g}){effect}: collect more{remedy}."
         )
     if tail > _HEAVY_TAIL:
         warnings.append(

@@ -169,7 +169,7 @@ def confidence_sequence(
         evidence=Evidence(adaptive=bool(adaptive)),
     )
     warn_without_support(stats)
-    sizes = look_sizes(len(stats))
+    sizes = evaluation_sizes(len(stats))
     parts = (part_at(stats, int(n), target_n, n_envs) for n in sizes)
     intervals = [compute_interval(part, what, method, assumptions) for part, method in parts]
     running = list(accumulate(intervals, intersection))
@@ -181,7 +181,7 @@ def confidence_sequence(
     )
 
 
-def look_sizes(n: int) -> IntArray:
+def evaluation_sizes(n: int) -> IntArray:
     """Numbers of trajectories at which bounds are computed: a geometric series that ends at n."""
     return np.unique(np.append(geometric_sizes(n, _GROWTH), n))
 

@@ -1,4 +1,4 @@
-"""What every number of a report means, in a sentence each, and a glossary."""
+"""Explanations of the numbers of a report, in a sentence each, and a glossary."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .views import EvaluationView, QuantityView
 
 
 def quantity_rows(result: EvaluationView) -> list[Row]:
-    """Every quantity: its name, nothing, and what its numbers mean."""
+    """Names of the quantities, without a value, and explanations of their numbers."""
     return [(one.quantity.label, "", quantity_sentence(one)) for one in result.quantities.values()]
 
 

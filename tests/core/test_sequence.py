@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy.stats import binomtest
 
 import ove_sb3 as ove
-from ove_sb3.core.sequence import look_sizes
+from ove_sb3.core.sequence import evaluation_sizes
 from ove_sb3.core.under_way import under_way
 
 DELTA = 0.2
@@ -146,7 +146,7 @@ def test_who_is_under_way() -> None:
 
 def test_a_longer_log_only_adds_to_the_sequence() -> None:
     weights, returns = bandit(3_000, np.random.default_rng(0))
-    sizes = look_sizes(3_000)
+    sizes = evaluation_sizes(3_000)
     cut = int(sizes[-4])
     whole = sequence(weights, returns, "mean")
     part = sequence(weights[:cut], returns[:cut], "mean")

@@ -17,7 +17,7 @@ _ROUGH = 1e-3  # relative rounding error that is not tolerated
 
 def _pair(weights: FloatArray, returns: FloatArray) -> float:
     """1/2 sum over i != j of w_i w_j (G_i - G_j)^2, over n (n - 1)."""
-    # Centering first changes nothing in exact arithmetic and keeps the difference from cancelling.
+    # Centering first changes nothing in exact arithmetic and keeps the difference from canceling.
     centered = returns - self_normalized_mean(weights, returns)
     n = weights.size
     first, second = np.sum(weights * centered), np.sum(weights * centered**2)
