@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from ove_sb3._validation import as_generator, check_choice
+from ove_sb3._validation import as_generator, check_choice, check_flag
 from ove_sb3.errors import InvalidInputError, SupportWarning
 
 from .assigned import balanced, is_assigned, reweighted, share_factors
@@ -185,8 +185,6 @@ def interval(
     depend on them.
     """
     check_statistics(stats)
-    if not isinstance(adaptive, (bool, np.bool_)):
-        raise InvalidInputError(f"`adaptive` must be True or False, got {adaptive!r}.")
     assumptions = Assumptions(
         gamma=stats.gamma,
         horizon=stats.horizon,
@@ -195,7 +193,7 @@ def interval(
         max_ratio=max_ratio,
         max_weight=max_weight,
         delta=delta,
-        evidence=Evidence(adaptive=bool(adaptive)),
+        evidence=Evidence(adaptive=check_flag(adaptive, "adaptive")),
     )
     warn_without_support(stats)
     return compute_interval(

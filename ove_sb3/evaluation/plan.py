@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ove_sb3._validation import as_generator, check_integer
+from ove_sb3._validation import as_generator, check_flag, check_integer
 from ove_sb3.core.assigned import balanced
 from ove_sb3.core.assumptions import Assumptions
 from ove_sb3.core.diagnostics import is_impossible, missing_support
@@ -207,8 +207,7 @@ def make_plan(
 
     `evaluate`, `compare`, the command line and the callback all make their plan here.
     """
-    if not isinstance(simultaneous, (bool, np.bool_)):
-        raise InvalidInputError(f"`simultaneous` must be True or False, got {simultaneous!r}.")
+    simultaneous = check_flag(simultaneous, "simultaneous")
     if reward is not None and not isinstance(reward, str):
         raise InvalidInputError(f"`reward` must be the name of a kept column, got {reward!r}.")
     horizon, remarks = stated_horizon(horizon, metadata)
@@ -244,7 +243,7 @@ def make_plan(
         method=main,
         approximate=beside,
         estimators=_check_estimators(estimators, evaluated),
-        budget=ErrorBudget(assumptions.delta, bool(simultaneous), n_candidates, evaluation),
+        budget=ErrorBudget(assumptions.delta, simultaneous, n_candidates, evaluation),
         seed=_seed(rng),
         incomplete_fraction=metadata.incomplete_fraction,
         warnings=(*remarks, *left_out),

@@ -175,7 +175,15 @@ def test_the_figure() -> None:
     assert axes.get_xlabel() == "episodes"
     (own,) = result.plot().axes
     assert own.get_ylabel() == "mean of the return"
+
+
+def test_invalid_input() -> None:
+    weights, returns = bandit(500, np.random.default_rng(2))
     with pytest.raises(ove.InvalidInputError, match="`target_n` must be an integer"):
         sequence(weights, returns, "mean", target_n=0)
     with pytest.raises(ove.InvalidInputError, match="`n_envs` must be 1 for `stats` without"):
         sequence(weights, returns, "mean", n_envs=2)
+    with pytest.raises(ove.InvalidInputError, match="`adaptive` must be True or False, got 'yes'"):
+        sequence(weights, returns, "mean", adaptive="yes")
+    with pytest.raises(ove.InvalidInputError, match="`stats` must be TrajectoryStatistics, got"):
+        ove.confidence_sequence(weights, "mean", reward_range=(0, 1))  # type: ignore[arg-type]
