@@ -45,7 +45,7 @@ def estimators(n: int = 1000, trials: int = 300) -> None:
         for trial in range(trials):
             stats = problem.statistics(n, np.random.default_rng([trial, k]))
             for name, estimator in ESTIMATORS.items():
-                value = ove.estimate_variance(stats, estimator)
+                value = ove.Variance().estimate(stats, estimator)
                 errors[name][k] += (value / problem.variance - 1.0) ** 2 / trials
     names = [problem.name.replace("grid", "g").replace("bandit", "b") for problem in problems]
     rmse = {name: 100 * np.sqrt(error) for name, error in errors.items()}

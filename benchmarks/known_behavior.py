@@ -52,7 +52,7 @@ def _upper_bounds(trials: int) -> None:
         ("recommender", 31_622): "1/20 of the excess",
     }
     for problem in (continuous_bandit(0.7), continuous_bandit(1.27), recommender(), gridworld(15)):
-        found, reference_excess = _found_ratio(problem), ReferenceExcess(problem)
+        max_ratio, reference_excess = _found_ratio(problem), ReferenceExcess(problem)
         for n in SIZES:
             uppers = np.zeros(2)
             for trial in range(trials):
@@ -60,7 +60,7 @@ def _upper_bounds(trials: int) -> None:
                     rng = np.random.default_rng([trial, n])
                     stats = problem.statistics(n, rng, known=known)
                     ranges = {"reward_range": problem.reward_range}
-                    uppers[k] += _upper(stats, found if known else None, **ranges) / trials
+                    uppers[k] += _upper(stats, max_ratio if known else None, **ranges) / trials
             excess, reference = uppers - problem.variance, reference_excess(n)
             rows.append(
                 [

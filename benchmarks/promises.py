@@ -1,4 +1,4 @@
-"""What the benchmarks promise, beside what they measured."""
+"""Promised values of the benchmarks, beside the measured ones."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def note(name: str, value: float) -> None:
 
 
 def print_promises() -> bool:
-    """Print what was promised and what was measured; whether every promise is kept."""
+    """Print promised and measured values; return whether every promise is kept."""
     rows = []
     for name, value in _measured.items():
         promise = PROMISES[name]

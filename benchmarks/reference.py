@@ -1,4 +1,4 @@
-"""The reference excess: how far an upper bound on the variance must about lie above the truth.
+"""The reference excess: about how far above the truth an upper bound on the variance must lie.
 
 A log of n trajectories may well lack the trajectories of total probability log(1/a)/n under the
 behavior, with probability about a. Where weights are largest, these have the largest probability

@@ -89,10 +89,10 @@ def _mean_bounds(
     bounds = []
     for trial in range(trials if n > _SMALL else 10 * trials):
         stats = problem.statistics(n, np.random.default_rng([trial, n]))
-        found = ove.interval(
+        interval = ove.interval(
             stats, quantity, reward_range=(0, 10), delta=_DELTA, rng=trial, **options
         )
-        bounds.append((found.lower, found.upper))
+        bounds.append((interval.lower, interval.upper))
     lower, upper = np.array(bounds).T
     misses = int((lower > value).sum()), int((upper < value).sum())
     return (float(lower.mean()), float(upper.mean())), misses
@@ -138,7 +138,7 @@ def against_normal_limits(trials: int) -> None:
         for trial in range(trials):
             stats = problem.statistics(_NORMAL_N, np.random.default_rng([trial, 1]))
             low, high = _normal_limits(stats, x)
-            for shuffles, found in ratios.items():
+            for shuffles, widths in ratios.items():
                 interval = ove.interval(
                     stats,
                     ove.ProbabilityBelow(x),
@@ -146,7 +146,7 @@ def against_normal_limits(trials: int) -> None:
                     method=ove.Betting(n_shuffles=shuffles),
                     rng=trial,
                 )
-                found.append(interval.width / (high - low))
+                widths.append(interval.width / (high - low))
         ten, one = np.mean(ratios[10]), np.mean(ratios[1])
         rows.append([f"{p:g}", f"{x:.3f}", f"{one:.2f}", f"{ten:.2f}", f"{_MOST_OVER_NORMAL:g}"])
     print_table(

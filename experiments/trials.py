@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from ove_sb3.core.inference import estimate, estimate_variance, interval
-from ove_sb3.core.quantities import as_quantity
+from ove_sb3.core.inference import interval
+from ove_sb3.core.quantities import Variance, as_quantity
 from ove_sb3.core.statistics import TrajectoryStatistics
 
 from .domains import make_domain
@@ -65,7 +65,7 @@ def run_trial(
             "known": domain.known_statistics(log, n, np.random.default_rng([int(streams[3]), n])),
             "canary": domain.statistics(canary, n),
         }
-        estimates = {name: estimate_variance(stats, name) for name in ESTIMATORS}
+        estimates = {name: Variance().estimate(stats, name) for name in ESTIMATORS}
         bounds = {
             name: _bounds(study, kind, "variance", by_log[kind.log], int(streams[1]))
             for name, kind in bounds_of(study).items()
@@ -89,14 +89,14 @@ def _risk(study: Study, name: str, stats: TrajectoryStatistics, seed: int) -> di
     bounds = {
         key: _bounds(study, kind, name, stats, seed) for key, kind in risk_bounds_of(study).items()
     }
-    return {"estimate": estimate(stats, name), "bounds": bounds}
+    return {"estimate": as_quantity(name).estimate(stats), "bounds": bounds}
 
 
 def _bounds(
     study: Study, kind: Bounds, quantity: str, stats: TrajectoryStatistics, seed: int
 ) -> list[float]:
     """Lower and upper bound, each with failure probability `study.delta`."""
-    found = interval(
+    bounds = interval(
         stats,
         quantity,
         reward_range=study.reward_range,
@@ -107,7 +107,7 @@ def _bounds(
         method=kind.method,
         rng=np.random.default_rng(seed),
     )
-    return [found.lower, found.upper]
+    return [bounds.lower, bounds.upper]
 
 
 def run_truth(study: Study, candidate: Sequence[Any], seed: int, part: int) -> dict[str, Any]:

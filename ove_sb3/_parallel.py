@@ -106,7 +106,7 @@ def _in_processes(
                 yield result
         finally:
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore", UserWarning)  # tasks are cancelled on purpose
+                warnings.simplefilter("ignore", UserWarning)  # tasks are canceled on purpose
                 results.close()
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from os import PathLike, fspath
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote, urlsplit
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +16,8 @@ from .errors import PLACE, InvalidInputError
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
+
+_URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
 
 
 def as_float_vector(values: object, name: str) -> FloatArray:
@@ -177,12 +181,31 @@ def check_path(value: object, name: str = "path", *, uri: bool = False) -> Path:
     """Return `value` as a path, a local one unless `uri`."""
     if not isinstance(value, (str, PathLike)) or not isinstance(fspath(value), str):
         raise InvalidInputError(f"`{name}` must be a path, got {value!r}. Pass a str or a Path.")
-    if not uri and "://" in fspath(value):
+    path = local_path(value)
+    if not uri and is_uri(path):
         raise InvalidInputError(
             f"`{name}` must be a directory of this machine, got {value}. Logs are written locally; "
             "copy the finished directory, and read it with `ove_sb3.open_log`."
         )
-    return Path(value)
+    return path
+
+
+def is_uri(path: str | PathLike[str]) -> bool:
+    """Whether `path` is a URI; in a Path, which merges slashes, one of them is left."""
+    return _URI.match(fspath(path)) is not None
+
+
+def local_path(path: str | PathLike[str]) -> Path:
+    """The path that a ``file:`` URI names; any other path, or URI, as it is."""
+    if not fspath(path).startswith("file:/"):
+        return Path(path)
+    parts = urlsplit(fspath(path))
+    if parts.netloc not in ("", "localhost"):
+        raise InvalidInputError(
+            f"`path` must name no other machine in a file: URI, got {fspath(path)}. Write "
+            "file:///directory, with three slashes."
+        )
+    return Path(unquote(parts.path))
 
 
 def check_choice(value: object, name: str, choices: Iterable[str]) -> str:

@@ -112,7 +112,7 @@ class OveWarning(UserWarning):
 
 
 class SupportWarning(OveWarning):
-    """The logged data carry no information about the candidate."""
+    """The logged data say next to nothing about the candidate."""
 
 
 class UncoveredActionWarning(SupportWarning):

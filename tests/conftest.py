@@ -25,7 +25,7 @@ def pytest_runtest_call(item: pytest.Item) -> None:
 def pytest_fixture_setup(
     fixturedef: pytest.FixtureDef[Any], request: pytest.FixtureRequest
 ) -> None:
-    """So does every fixture, whichever test asks for it first."""
+    """Every fixture draws the same numbers, whichever test asks for it first."""
     seed_everything(f"{request.node.nodeid} {fixturedef.argname}")
 
 

@@ -1,4 +1,4 @@
-"""The same random numbers in every run: seeds that nobody gave depend on the name of the test."""
+"""Reproducible random numbers: generators without a seed are seeded by the name of the test."""
 
 from __future__ import annotations
 

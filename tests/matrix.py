@@ -1,8 +1,8 @@
 """The tests on every Python that is present, and on the oldest gymnasium that is supported.
 
 ``make test-matrix`` runs this. Every combination has an environment of its own, built on first use
-from ``constraints.txt``, or from ``constraints-3.13.txt`` and the like where wheels differ. Pythons
-that are absent are named.
+from ``constraints.txt``, or from ``constraints-3.13.txt`` and the like where wheels differ. Missing
+Pythons are listed.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ class Combination:
 
     @property
     def name(self) -> str:
-        """Shown, and part of the folder's name."""
+        """Display name, also part of the folder's name."""
         return f"python-{self.python}" + (f"-gymnasium-{OLDEST_GYMNASIUM}" if self.oldest else "")
 
     @property
     def folder(self) -> Path:
-        """The environment."""
+        """Folder of the environment."""
         return ROOT / f".venv-{self.name}"
 
     def constraints(self) -> str:

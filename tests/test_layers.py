@@ -93,7 +93,7 @@ def test_every_module_has_a_layer() -> None:
     assert {layer(name) for name in GRAPH} == set(LEVEL)
 
 
-def test_imports_point_towards_the_base() -> None:
+def test_imports_point_toward_the_base() -> None:
     wrong = [
         f"{name} imports {target}"
         for name, targets in GRAPH.items()

@@ -90,7 +90,7 @@ def test_every_error_and_warning_is_explained() -> None:
 
 
 def test_no_other_module_defines_an_error_for_users() -> None:
-    """ChunkError carries a position from a worker; its cause is raised in its place."""
+    """Except ChunkError, which users never see: its cause is raised in its place."""
     known = {name for name, value in vars(errors).items() if isinstance(value, type)}
     found = set()
     for folder in ("ove_sb3", "envs", "experiments"):

@@ -93,16 +93,16 @@ def run(settings: Settings, path: Path) -> Content:
     for task in TASKS:
         if task.env_id not in settings.tasks or not task.installed:
             continue
-        found = content.setdefault("tasks", {}).setdefault(task.env_id, {"pairs": {}})
-        found["checkpoints"] = [steps // settings.shorter for steps in task.checkpoints]
-        models = _checkpoints(task, found["checkpoints"], path.parent / "checkpoints")
+        entry = content.setdefault("tasks", {}).setdefault(task.env_id, {"pairs": {}})
+        entry["checkpoints"] = [steps // settings.shorter for steps in task.checkpoints]
+        models = _checkpoints(task, entry["checkpoints"], path.parent / "checkpoints")
         for pair in PAIRS:
             name = "-".join(map(str, pair))
-            if name not in found["pairs"]:
-                found["pairs"][name] = _compare(task, [models[k] for k in pair], settings)
+            if name not in entry["pairs"]:
+                entry["pairs"][name] = _compare(task, [models[k] for k in pair], settings)
                 save(path, content)
                 print(f"{task.env_id}: checkpoint {pair[1]} from {pair[0]}", flush=True)
-        truths = found.setdefault("truth", {})
+        truths = entry.setdefault("truth", {})
         for k in sorted({new for _, new in PAIRS} - set(map(int, truths))):
             truths[str(k)] = _truth(task, models[k], task.truth_episodes // settings.shorter**2)
             save(path, content)

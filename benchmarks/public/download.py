@@ -51,11 +51,11 @@ class Archive:
 
     def check(self, path: Path) -> None:
         """Refuse a file with other contents."""
-        found = hashlib.sha256(path.read_bytes()).hexdigest()
-        if found != self.sha256:
+        digest = hashlib.sha256(path.read_bytes()).hexdigest()
+        if digest != self.sha256:
             raise RuntimeError(
                 f"{path.name} of {self.requirement} must have the SHA-256 digest {self.sha256}, "
-                f"got {found}. Delete it to download it again."
+                f"got {digest}. Delete it to download it again."
             )
 
     def read(self, member: str, folder: Path | None = None) -> bytes:

@@ -1,7 +1,7 @@
 """ICU-Sepsis: treatment of sepsis, 716 states, 25 actions, reward 1 for survival.
 
 The process was fitted to hospital records by Choudhary, Gupta and Thomas (2024) and is published as
-the package ``icu-sepsis``. Its dynamics file alone is read: everything about it is exact.
+the package ``icu-sepsis``. Only its dynamics file is read, so that all results have an exact truth.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 import ove_sb3 as ove
+from ove_sb3.core.quantities import as_quantity
 from tests.problems.risk import truth as risk_of
 
 from .download import Archive
@@ -102,7 +103,7 @@ class Study:
 
     def truth(self) -> Content:
         """Exact mean and variance of the return of every policy, and its risk quantities."""
-        found: Content = {}
+        truths: Content = {}
         for name, table in self.tables.items():
             mean, variance = self.mdp.moments(table, 1.0)
             steps = self.mdp.mean_length(table)
@@ -110,8 +111,8 @@ class Study:
             returns = self.mdp.returns(table, RISK_GAMMA)
             risk = {"mean": risk_mean, "variance": risk_variance}
             risk |= {key: risk_of(returns, key) for key in RISK if key not in risk}
-            found[name] = {"mean": mean, "variance": variance, "steps": steps, "risk": risk}
-        return found
+            truths[name] = {"mean": mean, "variance": variance, "steps": steps, "risk": risk}
+        return truths
 
     def simulate(self, behavior: str, n: int, rng: np.random.Generator) -> ove.Trajectories:
         """A log like that of `log`, but faster."""
@@ -162,16 +163,16 @@ def run(settings: Settings, path: Path) -> Content:
 
 def _cells(study: Study, data: Mapping[str, ove.Trajectories], settings: Settings) -> Content:
     """Bounds of every cell and n."""
-    found = {}
+    cells = {}
     for behavior, candidate in CELLS:
         log_ratios = ove.log_prob(study.policies[candidate], data[behavior])
         log_ratios -= data[behavior].log_probs
         known = _known(behavior, candidate)
-        found[f"{behavior}/{candidate}"] = {
+        cells[f"{behavior}/{candidate}"] = {
             str(n): _bounds(data[behavior], log_ratios, n, settings.delta, known)
             for n in settings.sizes
         }
-    return found
+    return cells
 
 
 def _known(behavior: str, candidate: str) -> dict[str, Any]:
@@ -190,21 +191,21 @@ def _bounds(
     stats = ove.trajectory_statistics(
         log_ratios[:steps], data.rewards[:steps], lengths, gamma=1.0, horizon=HORIZON
     )
-    found: Content = {"ess": float(stats.weights.sum() ** 2 / (stats.weights**2).sum())}
+    row: Content = {"ess": float(stats.weights.sum() ** 2 / (stats.weights**2).sum())}
     for quantity in ("mean", "variance"):
-        entry = {"estimate": float(ove.estimate(stats, quantity))}
+        entry = {"estimate": as_quantity(quantity).estimate(stats)}
         for method, told in (("betting", known), ("paper", {})):
             bounds = ove.interval(stats, quantity, delta=delta, method=method, **RANGES, **told)
             entry |= {f"{method}_lower": bounds.lower, f"{method}_upper": bounds.upper}
-        found[quantity] = entry
-    return found
+        row[quantity] = entry
+    return row
 
 
 def _examples(
     study: Study, data: Mapping[str, ove.Trajectories], settings: Settings
 ) -> dict[str, Content]:
     """`evaluate` on the first log of every cell: with and without the behavior, and the risk."""
-    found = {}
+    examples = {}
     for behavior, candidate in CELLS:
         options: dict[str, Any] = {"return_range": (0, 1), "delta": settings.delta}
         policy, log = study.policies[candidate], data[behavior]
@@ -214,8 +215,8 @@ def _examples(
         if behavior != "canary":  # whose weights are bounded already
             options["behavior"] = study.behaviors[behavior]
             cell["known"] = evaluation_summary(ove.evaluate(log, policy, gamma=1.0, **options))
-        found[f"{behavior}/{candidate}"] = cell
-    return found
+        examples[f"{behavior}/{candidate}"] = cell
+    return examples
 
 
 def _check_same(examples: Mapping[str, Content], cells: Mapping[str, Content], n: int) -> None:

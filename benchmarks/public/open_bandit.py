@@ -150,11 +150,11 @@ def _study(campaign: str, settings: Settings) -> Content:
 
 def _approximate(result: ove.Evaluation) -> Content:
     """Bootstrap intervals."""
-    found = {}
+    intervals = {}
     for name in QUANTITIES:
         interval = result[name].approximate
-        found[name] = None if interval is None else [interval.lower, interval.upper]
-    return found
+        intervals[name] = None if interval is None else [interval.lower, interval.upper]
+    return intervals
 
 
 def agreement(rows: pa.Table, table: FloatArray, n_rows: int = 100) -> dict[str, float]:
@@ -166,12 +166,12 @@ def agreement(rows: pa.Table, table: FloatArray, n_rows: int = 100) -> dict[str,
     first = rows.slice(0, n_rows)
     logged = first.column("propensity_score").to_numpy()
     position, item = (first.column(name).to_numpy() for name in ("position", "item_id"))
-    found = {}
+    factors = {}
     for order in itertools.permutations(range(len(table))):
         simulated = np.maximum(table[np.array(order)[position], item], 1e-7)
-        found[order] = float(np.exp(np.median(np.abs(np.log(logged / simulated)))))
-    own = found.pop(tuple(range(len(table))))
-    return {"own": own, "other": min(found.values())}
+        factors[order] = float(np.exp(np.median(np.abs(np.log(logged / simulated)))))
+    own = factors.pop(tuple(range(len(table))))
+    return {"own": own, "other": min(factors.values())}
 
 
 def drift(rows: pa.Table, table: FloatArray) -> dict[str, float]:

@@ -35,7 +35,7 @@ def short(value: float | None) -> str:
 
 
 def bounds(entry: Mapping[str, Any]) -> str:
-    """Bounds of an interval, marked if they say no more than the range of returns does."""
+    """Bounds of an interval, marked if they are no tighter than the a priori range."""
     text = f"[{short(entry['lower'])}, {short(entry['upper'])}]"
     if not entry["guaranteed"]:
         return f"{text} approximate"
@@ -79,7 +79,7 @@ def study_rows(content: Content, quantity: str) -> list[dict[str, Any]]:
 
 def _icu_sepsis(content: Content) -> dict[str, str]:
     n_logs = len(content["logs"])
-    found = {"icu_truth": _icu_truth(content)}
+    tables = {"icu_truth": _icu_truth(content)}
     for quantity in ("mean", "variance"):
         lines = []
         for row in study_rows(content, quantity):
@@ -105,13 +105,13 @@ def _icu_sepsis(content: Content) -> dict[str, str]:
             *("betting (ours)", "misses"),
             *("paper's CI", "misses", "width"),
         ]
-        found[f"icu_{quantity}"] = (
+        tables[f"icu_{quantity}"] = (
             f"Mean over {n_logs} logs; misses of the lower / upper bound, of {n_logs}.\n\n"
             + markdown(header, lines, 2)
         )
-    found["icu_risk"] = _icu_risk(content)
-    found["icu_advice"] = _icu_advice(content)
-    return found
+    tables["icu_risk"] = _icu_risk(content)
+    tables["icu_advice"] = _icu_advice(content)
+    return tables
 
 
 def _icu_truth(content: Content) -> str:
@@ -170,7 +170,7 @@ def _icu_advice(content: Content) -> str:
 
 
 def _open_bandit(content: Content) -> dict[str, str]:
-    found = {}
+    tables = {}
     for quantity in ("mean", "variance"):
         rows = []
         for campaign in CAMPAIGNS:
@@ -191,10 +191,10 @@ def _open_bandit(content: Content) -> dict[str, str]:
             *("campaign", "items", "its own log", "estimate", "guaranteed, `behavior=` given"),
             *("guaranteed, without", "paper's CI", "bootstrap (approximate)"),
         ]
-        found[f"obd_{quantity}"] = markdown(header, rows)
-    found["obd_backward"] = _backward(content)
-    found["obd_drift"] = _drift(content)
-    found["obd_advice"] = markdown(
+        tables[f"obd_{quantity}"] = markdown(header, rows)
+    tables["obd_backward"] = _backward(content)
+    tables["obd_drift"] = _drift(content)
+    tables["obd_advice"] = markdown(
         ["campaign", "log", "first advice"],
         [
             [campaign, log, (content["campaigns"][campaign][name]["advice"] or ["none"])[0]]
@@ -203,7 +203,7 @@ def _open_bandit(content: Content) -> dict[str, str]:
         ],
         3,
     )
-    return found
+    return tables
 
 
 _STUDIES = ("thompson_own", "plain", "known", "paper", "uniform_own", "backward")
@@ -255,7 +255,7 @@ def _drift(content: Content) -> str:
 
 
 def _control(content: Content) -> dict[str, str]:
-    found = {}
+    tables = {}
     for quantity in ("mean", "variance", "cvar:0.1"):
         rows, name = [], quantity.partition(":")[0]
         for env_id, task in content["tasks"].items():
@@ -282,7 +282,7 @@ def _control(content: Content) -> dict[str, str]:
                 )
         header = ["environment", "checkpoint, by steps", "on-policy", "ESS", "estimate"]
         header += ["older checkpoint's log", "ESS", "estimate", "10% canary log"]
-        found[f"control_{name}"] = markdown(header, rows, 2)
+        tables[f"control_{name}"] = markdown(header, rows, 2)
     rows = [
         [
             env_id,
@@ -292,9 +292,9 @@ def _control(content: Content) -> dict[str, str]:
         for env_id, task in content["tasks"].items()
         for pair, logs in task["pairs"].items()
     ]
-    found["control_advice"] = markdown(["environment", "checkpoint", "first advice"], rows, 3)
-    found["control_training"] = _training(content)
-    return found
+    tables["control_advice"] = markdown(["environment", "checkpoint", "first advice"], rows, 3)
+    tables["control_training"] = _training(content)
+    return tables
 
 
 def _rough(value: float) -> str:

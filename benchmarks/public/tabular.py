@@ -58,13 +58,13 @@ class TabularMDP:
         if self.reward[~self.terminal].any():
             raise ValueError("`reward` must be 0 in all states but the terminal ones.")
         chain, state = self.chain(policy), self.start
-        found: dict[float, float] = defaultdict(float)
+        probabilities: dict[float, float] = defaultdict(float)
         for step in range(self.horizon):
             state = state @ chain
             for end in np.flatnonzero(self.terminal & (state > 0.0)).tolist():
-                found[gamma**step * float(self.reward[end])] += float(state[end])
-        found[0.0] += float(state[~self.terminal].sum())
-        return dict(sorted(found.items()))
+                probabilities[gamma**step * float(self.reward[end])] += float(state[end])
+        probabilities[0.0] += float(state[~self.terminal].sum())
+        return dict(sorted(probabilities.items()))
 
     def mean_length(self, policy: FloatArray) -> float:
         """Mean number of steps of an episode."""
@@ -150,8 +150,8 @@ class _Rows:
 
     def draw(self, rows: IntArray, rng: np.random.Generator) -> IntArray:
         """One column for each of the rows."""
-        found = np.searchsorted(self._cumulative, rows + rng.random(len(rows)), side="right")
-        return self._columns[np.minimum(found, self._ends[rows])]
+        columns = np.searchsorted(self._cumulative, rows + rng.random(len(rows)), side="right")
+        return self._columns[np.minimum(columns, self._ends[rows])]
 
 
 class Simulator:

@@ -101,7 +101,7 @@ class Simulator(NamedTuple):
 def load_simulator() -> Simulator:
     """Import simglucose's modules without running its ``__init__``.
 
-    ``sys.modules`` is restored afterwards, so that a later ``import simglucose`` is a regular one.
+    ``sys.modules`` is restored afterward, so that a later ``import simglucose`` is a regular one.
 
     Raises
     ------

@@ -38,12 +38,12 @@ def as_callback(callback: CallbackLike, argument: str) -> BaseCallback | None:
         )
     module, _, kind = name.rpartition(".")
     try:
-        found = getattr(import_module(module), kind)
+        callback_class = getattr(import_module(module), kind)
     except (ImportError, AttributeError, ValueError) as error:
         raise InvalidInputError(
             f"`{argument}` must name a callback that can be imported, got {name!r}: {error}."
         ) from error
-    if not (isinstance(found, type) and issubclass(found, BaseCallback)):
+    if not (isinstance(callback_class, type) and issubclass(callback_class, BaseCallback)):
         raise InvalidInputError(f"`{argument}` must name a class of callbacks, got {name!r}.")
-    made: BaseCallback = found(**(options or {}))
+    made: BaseCallback = callback_class(**(options or {}))
     return made

@@ -210,7 +210,7 @@ def compare(
     check_output(html, "--html")
     _check_about(html, author, purpose)
     paths = usage(named_paths, candidates)
-    found = {} if vec_normalize is not None else normalizers(paths, candidates)
+    statistics = {} if vec_normalize is not None else normalizers(paths, candidates)
     comparison = compare_candidates(
         log,
         {name: candidate_of(path) for name, path in paths.items()},
@@ -231,7 +231,7 @@ def compare(
         estimators=_estimators(estimator),
         model_class=usage(named_classes, model_class or []),
         safe_load=safe_load,
-        vec_normalize=found or vec_normalize,
+        vec_normalize=statistics or vec_normalize,
         deterministic=deterministic,
         rng=seed,
         n_jobs=n_jobs,
@@ -257,7 +257,7 @@ def compare(
     else:
         out = console()
         print_table(out, comparison.headline, comparison.table)
-        for file in sorted(set(found.values())):
+        for file in sorted(set(statistics.values())):
             out.print(escape(f"observations are normalized by {file}"))
         _print_lines(out, [in_options(line, compare) for line in comparison.remarks])
         for name, some in decided.items():

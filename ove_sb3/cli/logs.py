@@ -10,6 +10,7 @@ import typer
 from rich.table import Table
 
 from ove_sb3._progress import tracked
+from ove_sb3._validation import check_path
 from ove_sb3.data.log import open_log
 from ove_sb3.data.metadata import Metadata, describe_space
 from ove_sb3.errors import InvalidInputError
@@ -36,7 +37,12 @@ def collect(
         ),
     ],
     env: Annotated[str, typer.Argument(help="Gymnasium id, or module:id.", show_default=False)],
-    log: Annotated[Path, typer.Argument(help="Directory to write to.", show_default=False)],
+    log: Annotated[
+        Path,
+        typer.Argument(
+            help="Directory to write to.", show_default=False, callback=options.log_path
+        ),
+    ],
     episodes: Annotated[int, typer.Option(help="Number of episodes.", show_default=False)],
     model_class: options.ModelClass = None,
     reward_range: Annotated[
@@ -62,7 +68,7 @@ def collect(
 
     from ove_sb3.collection.collect import collect as collect_episodes
 
-    check_directory(log, "log")
+    check_directory(check_path(log, "log"), "log")
     if not overwrite and has_episodes(log):
         raise InvalidInputError(
             f"`log` must not hold episodes already, got {log}. Choose another directory, or pass "
@@ -133,36 +139,38 @@ def compact(
 
 def repair(log: options.Log, progress: options.Progress = None, json: options.Json = False) -> None:
     """Drop the damaged episodes of a log; its intervals are then no longer guaranteed."""
-    found = repair_log(log, progress=progress)
+    verification = repair_log(log, progress=progress)
     if json:
-        print_json(_report(found))
+        print_json(_report(verification))
         return
-    for problem in found.problems:
+    for problem in verification.problems:
         console().print(escape(problem))
-    console().print(f"{found.lost_episodes} episodes dropped, {found.n_episodes} kept")
+    console().print(
+        f"{verification.lost_episodes} episodes dropped, {verification.n_episodes} kept"
+    )
 
 
-def _show_verification(found: Verification, json: bool) -> None:
+def _show_verification(verification: Verification, json: bool) -> None:
     if json:
-        print_json(_report(found))
-    elif not found.problems:
-        console().print(f"intact: {found.n_episodes} episodes")
+        print_json(_report(verification))
+    elif not verification.problems:
+        console().print(f"intact: {verification.n_episodes} episodes")
     else:
-        for problem in found.problems:
+        for problem in verification.problems:
             console().print(escape(problem))
         console().print(
-            f"damaged: {found.lost_episodes} episodes are lost, {found.n_episodes} can be saved by "
-            "`ove-sb3 repair`"
+            f"damaged: {verification.lost_episodes} episodes are lost, "
+            f"{verification.n_episodes} can be saved by `ove-sb3 repair`"
         )
-    if found.problems:
+    if verification.problems:
         raise typer.Exit(3)
 
 
-def _report(found: Verification) -> dict[str, Any]:
+def _report(verification: Verification) -> dict[str, Any]:
     return {
-        "problems": found.problems,
-        "n_trajectories": found.n_episodes,
-        "lost_episodes": found.lost_episodes,
+        "problems": verification.problems,
+        "n_trajectories": verification.n_episodes,
+        "lost_episodes": verification.lost_episodes,
     }
 
 

@@ -31,9 +31,9 @@ def find_class(name: str) -> Any:
             package = import_module(library)
         except ImportError:
             continue
-        for known, found in vars(package).items():
-            if known.lower() == name.lower() and callable(getattr(found, "load", None)):
-                return found
+        for known, member in vars(package).items():
+            if known.lower() == name.lower() and callable(getattr(member, "load", None)):
+                return member
     raise InvalidInputError(
         "`--model-class` must be a class of stable-baselines3 or sb3-contrib, such as PPO, or "
         f"package.module:Class, got {name!r}."
@@ -81,10 +81,10 @@ def named_paths(entries: Sequence[str]) -> dict[str, str]:
             name, path = "", entry
         if Path(path).is_dir():
             prefix = f"{name}/" if name else ""
-            found = {f"{prefix}{file.stem}": str(file) for file in checkpoints(Path(path))}
+            files = {f"{prefix}{file.stem}": str(file) for file in checkpoints(Path(path))}
         else:
-            found = {name or Path(path).stem: path}
-        for label, file in found.items():
+            files = {name or Path(path).stem: path}
+        for label, file in files.items():
             if label in paths:
                 raise InvalidInputError(
                     f"candidates must have different names, got {label!r} twice. Pass NAME=PATH."
@@ -116,9 +116,9 @@ def normalizers(paths: Mapping[str, str], entries: Sequence[str]) -> dict[str, P
     """
     folders = {Path(entry.rpartition("=")[2]).resolve() for entry in entries}
     listed = {name: Path(path) for name, path in paths.items()}
-    found = {
+    statistics = {
         name: normalizer_of(path)
         for name, path in listed.items()
         if path.resolve().parent in folders
     }
-    return {name: file for name, file in found.items() if file is not None}
+    return {name: file for name, file in statistics.items() if file is not None}

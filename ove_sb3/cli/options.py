@@ -7,14 +7,29 @@ from typing import Annotated
 
 import typer
 
+from ove_sb3._validation import local_path
+
+from .running import usage
+
 PICKLE = "Loading a model file can execute code in it (it is a pickle), except with --safe-load."
 
-Log = Annotated[Path, typer.Argument(help="Directory of logged episodes.", show_default=False)]
+
+def log_path(value: Path) -> Path:
+    """Callback of the argument LOG: the path of a ``file:`` URI, any other as it is."""
+    path: Path = usage(local_path, value)
+    return path
+
+
+Log = Annotated[
+    Path,
+    typer.Argument(help="Directory of logged episodes.", show_default=False, callback=log_path),
+]
 LogOrTable = Annotated[
     Path,
     typer.Argument(
         help="Directory of logged episodes, or a table: .csv, .parquet or .feather.",
         show_default=False,
+        callback=log_path,
     ),
 ]
 Reward = Annotated[

@@ -123,7 +123,7 @@ def print_table(out: Console, title: str, model: Table) -> None:
 
 
 def stacked(model: Table) -> Table:
-    """The same cells in two columns: a line for every row, then one for each of its cells."""
+    """Table of two columns: a line for every row, then one for each of its cells."""
     rows: list[tuple[str, str]] = []
     for row in model.rows:
         rows.append((row[0], ""))

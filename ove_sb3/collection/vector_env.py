@@ -97,8 +97,8 @@ class GymnasiumVecEnv(VecEnv):
         """Last observation of an episode, None if unknown, and its info."""
         if self.mode != SAME_STEP:
             return copy_observations(take_rows(observations, i)), self._infos[i]
-        found = [infos[name] for name in _FINAL_OBSERVATIONS if name in infos]
-        final = found[0] if found else None
+        finals = [infos[name] for name in _FINAL_OBSERVATIONS if name in infos]
+        final = finals[0] if finals else None
         last = infos.get("final_info")
         if isinstance(last, Mapping):
             info = _info_of(last, i)

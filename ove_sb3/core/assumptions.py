@@ -84,7 +84,7 @@ class Assumptions:
         Largest number of steps of an episode; None if unknown.
     reward_range : (float, float), "from_data" or None
         Smallest and largest reward the environment can give. ``"from_data"`` takes the extremes
-        of the log and costs the guarantee.
+        of the log and voids the guarantee.
     return_range : (float, float) or None
         Smallest and largest return, where known to be tighter than the rewards imply.
     max_ratio, max_weight : float or None
@@ -255,7 +255,7 @@ class Assumptions:
 
 
 def _length(stats: TrajectoryStatistics) -> Assumption:
-    """What bounds the length of an episode, or its effect."""
+    """Assumption that bounds the length of an episode, or its effect."""
     if stats.horizon is None:
         checked = "A definition of the return, not a fact about the log."
         return Assumption(f"the discount factor is {stats.gamma:g}", checked)

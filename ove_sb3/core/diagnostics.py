@@ -18,6 +18,8 @@ _BROKEN_LOG = 5.0  # standard errors between the mean weight and 1
 _FEW_EFFECTIVE = 50.0
 _FEWEST_EFFECTIVE = 5.0  # for an estimate, or half of the trajectories if that is less
 _MOST_UNSUPPORTED = 0.5  # of the candidate's outcomes, for an estimate
+_SAMPLING_ERROR = 2.0  # of an estimate, in a priori ranges over the root of the effective size
+_ROUNDING = 1e-9  # relative to the a priori range
 
 
 @dataclass(frozen=True)
@@ -93,14 +95,14 @@ class Diagnostics:
         rows = [
             ("trajectories", f"{self.n_trajectories} ({self.n_steps} steps)"),
             ("effective sample size", f"{self.effective_sample_size:.1f}"),
-            ("largest share of weight", f"{100 * self.largest_share:.2g}%"),
+            ("largest share of weight", share_text(self.largest_share)),
             ("95% of the weight on", f"{self.n_for_95_percent} trajectories"),
             (
                 "mean weight",
                 f"{self.mean_weight:.4g} +- {self.mean_weight_error:.2g} (should be 1)",
             ),
             ("Pareto k of the weights", f"{self.pareto_k:.2f}"),
-            ("zero ratios", f"{100 * self.zero_ratio_fraction:.2g}% of steps"),
+            ("zero ratios", f"{share_text(self.zero_ratio_fraction)} of steps"),
         ]
         width = max(len(name) for name, _ in rows)
         lines = [f"{name:<{width}}  {value}" for name, value in rows]
@@ -183,8 +185,32 @@ def missing_support(stats: TrajectoryStatistics) -> str | None:
     if ess < min(_FEWEST_EFFECTIVE, n / 2):
         return f"the log is worth {ess:.2g} of {n} trajectories of the candidate"
     if unsupported > _MOST_UNSUPPORTED:
-        return f"about {100 * unsupported:.2g}% of the candidate's outcomes are not in the log"
+        return f"about {share_text(unsupported)} of the candidate's outcomes are not in the log"
     return None
+
+
+def is_impossible(
+    value: float, a_priori: tuple[float, float], stats: TrajectoryStatistics, *, positive: bool
+) -> bool:
+    """Whether an estimate lies so far outside the a priori range that it says nothing.
+
+    Unbiased estimates vary around the truth, which may lie at an end of the range, so an estimate
+    may be outside by its sampling error. A quantity that is `positive`, such as a variance, has a
+    sampling error larger than its value once its estimate is negative.
+    """
+    low, high = a_priori
+    rounding = _ROUNDING * max(abs(low), abs(high))
+    _, ess, *_ = _weight_summary(stats.weights)
+    room = _SAMPLING_ERROR * (high - low) / math.sqrt(max(ess, 1.0)) + rounding
+    return bool(value < low - (rounding if positive else room) or value > high + room)
+
+
+def share_text(share: float) -> str:
+    """A share in percent: two digits, or two decimals near 100%, and never an exponent."""
+    percent = 100.0 * share
+    if 0.0 < percent < 1e-4:
+        return "less than 0.0001%"
+    return f"{round(percent, 2):g}%" if percent >= 99.0 else f"{percent:.2g}%"
 
 
 def pareto_k(weights: FloatArray) -> float:
@@ -242,16 +268,17 @@ def _warnings(
     if unsupported > 0.0:
         warnings.append(
             f"the mean weight is {mean:.4g} +- {error:.2g} where 1 is expected: the candidate "
-            f"seems to take actions that the behavior never takes (about {100 * unsupported:.2g}% "
+            f"seems to take actions that the behavior never takes (about {share_text(unsupported)} "
             "of its outcomes), or logged probabilities are wrong."
         )
     if ess < _FEW_EFFECTIVE and ess > 0.5 * n:
         warnings.append(f"{n} trajectories are few: collect more.")
     elif n_for_95 < 0.05 * n or ess < _FEW_EFFECTIVE:
         remedy = "" if tail == -math.inf else ", with a behavior closer to the candidate"
+        effect = ", so estimates may be far off" if ess < _FEW_EFFECTIVE else ""
         warnings.append(
             f"95% of the weight is on {n_for_95} of {n} trajectories (effective sample size "
-            f"{ess:.3g}): collect more{remedy}."
+            f"{ess:.3g}){effect}: collect more{remedy}."
         )
     if tail > _HEAVY_TAIL:
         warnings.append(

@@ -8,11 +8,12 @@ from dataclasses import replace
 
 import numpy as np
 
-from ove_sb3._validation import as_generator, check_choice
+from ove_sb3._validation import as_generator, check_choice, check_flag
 from ove_sb3.errors import InvalidInputError, SupportWarning
 
 from .assigned import balanced, is_assigned, reweighted, share_factors
 from .assumptions import Assumptions, check_mean_weight
+from .diagnostics import missing_support
 from .interval import Interval
 from .label import Evidence, Label, decide_label
 from .methods import Method, MethodInputs, Tails, as_method
@@ -32,8 +33,8 @@ ANY_NUMBER = Assumption(
     _NUMBERED,
 )
 _INDEPENDENT = (
-    "Episodes that repeat others beyond chance, and environments that explore together, cost the "
-    "label. Any other dependence cannot be seen in a log."
+    "Episodes that repeat others beyond chance, and environments that explore together, void the "
+    "guarantee. Any other dependence cannot be seen in a log."
 )
 _EXACT = Assumption(
     "logged log-ratios are exact, and the behavior can take every action of the candidate",
@@ -85,11 +86,25 @@ def estimate(
     -------
     float
         Unbiased estimates of the variance other than ``"pair"`` can be negative.
+
+    Warns
+    -----
+    SupportWarning
+        If the log is worth so few trajectories of the candidate that the estimate may be off by
+        orders of magnitude. `evaluate` gives no estimate then.
     """
     check_statistics(stats)
     what = as_quantity(quantity)
     what.find_estimator(estimator)
     warn_without_support(stats)
+    missing = missing_support(stats)
+    if missing is not None and stats.weights.any():
+        warnings.warn(
+            f"the estimate is unreliable: {missing}. Log with a behavior closer to the candidate, "
+            "such as a MixturePolicy that contains it.",
+            SupportWarning,
+            stacklevel=2,
+        )
     return what.estimate(balanced(stats), estimator)
 
 
@@ -170,8 +185,6 @@ def interval(
     depend on them.
     """
     check_statistics(stats)
-    if not isinstance(adaptive, (bool, np.bool_)):
-        raise InvalidInputError(f"`adaptive` must be True or False, got {adaptive!r}.")
     assumptions = Assumptions(
         gamma=stats.gamma,
         horizon=stats.horizon,
@@ -180,7 +193,7 @@ def interval(
         max_ratio=max_ratio,
         max_weight=max_weight,
         delta=delta,
-        evidence=Evidence(adaptive=bool(adaptive)),
+        evidence=Evidence(adaptive=check_flag(adaptive, "adaptive")),
     )
     warn_without_support(stats)
     return compute_interval(
@@ -411,7 +424,7 @@ def _in_words(
 
 
 def _sampling(stats: TrajectoryStatistics, method: Method, adaptive: bool) -> Assumption:
-    """How the trajectories came about."""
+    """Assumption about how the trajectories were sampled."""
     if method.any_number:
         return ANY_NUMBER
     if adaptive and stats.overlaps is not None:

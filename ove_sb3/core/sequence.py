@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ove_sb3._escape import html_facts
-from ove_sb3._validation import FloatArray, IntArray, check_integer
+from ove_sb3._validation import FloatArray, IntArray, check_flag, check_integer
 from ove_sb3.errors import InvalidInputError
 
 from .assumptions import Assumptions
@@ -18,7 +18,7 @@ from .interval import Interval, bounds_text
 from .label import Evidence
 from .methods.anytime import AnytimeBetting
 from .quantities import Quantity, as_quantity
-from .statistics import TrajectoryStatistics
+from .statistics import TrajectoryStatistics, check_statistics
 from .under_way import under_way
 
 if TYPE_CHECKING:
@@ -149,6 +149,7 @@ def confidence_sequence(
     >>> bool(((sequence.lower < 0.5) & (sequence.upper > 0.5)).all())
     True
     """
+    check_statistics(stats)
     what = as_quantity(quantity)
     n_envs = check_integer(n_envs, "n_envs", 1)
     if n_envs > 1 and stats.overlaps is None:
@@ -166,10 +167,10 @@ def confidence_sequence(
         max_ratio=max_ratio,
         max_weight=max_weight,
         delta=delta,
-        evidence=Evidence(adaptive=bool(adaptive)),
+        evidence=Evidence(adaptive=check_flag(adaptive, "adaptive")),
     )
     warn_without_support(stats)
-    sizes = look_sizes(len(stats))
+    sizes = evaluation_sizes(len(stats))
     parts = (part_at(stats, int(n), target_n, n_envs) for n in sizes)
     intervals = [compute_interval(part, what, method, assumptions) for part, method in parts]
     running = list(accumulate(intervals, intersection))
@@ -181,7 +182,7 @@ def confidence_sequence(
     )
 
 
-def look_sizes(n: int) -> IntArray:
+def evaluation_sizes(n: int) -> IntArray:
     """Numbers of trajectories at which bounds are computed: a geometric series that ends at n."""
     return np.unique(np.append(geometric_sizes(n, _GROWTH), n))
 

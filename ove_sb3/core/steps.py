@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from ove_sb3._validation import FloatArray, IntArray
 
 
@@ -64,3 +66,14 @@ class Column:
 
     name: str
     compute: Callable[[Steps], FloatArray]
+
+
+def running_sums(values: FloatArray, lengths: IntArray) -> FloatArray:
+    """Sums of `values`, (n_steps, ...), over the steps of each episode so far, like `values`."""
+    sums = np.empty_like(values)
+    begin = 0
+    for length in lengths:
+        end = begin + int(length)
+        np.cumsum(values[begin:end], axis=0, out=sums[begin:end])
+        begin = end
+    return sums

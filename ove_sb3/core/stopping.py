@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ove_sb3._validation import IntArray, check_integer
+from ove_sb3._validation import IntArray, check_flag, check_integer
 from ove_sb3.errors import InvalidInputError
 
 _NUMBER_BITS = 32
@@ -54,8 +54,7 @@ class LoggingRecord:
         if self.planned_steps is not None:
             planned = check_integer(self.planned_steps, "planned_steps", 1)
             object.__setattr__(self, "planned_steps", planned)
-        if not isinstance(self.cut, (bool, np.bool_)):
-            raise InvalidInputError(f"`cut` must be True or False, got {self.cut!r}.")
+        check_flag(self.cut, "cut")
         if self.ended > self.begun:
             raise InvalidInputError(
                 f"`ended` must be at most the number of episodes begun, {self.begun}, got "

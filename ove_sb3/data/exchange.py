@@ -91,7 +91,7 @@ class Origin:
 
     @classmethod
     def of(cls, table: pa.Table) -> Origin | None:
-        """What the marks of a table say; None for a table that was not written by `to_table`."""
+        """Origin from the marks of a table; None for one that was not written by `to_table`."""
         if METADATA not in table.column_names:
             if _had_marks(table.schema.metadata or {}):
                 raise InvalidInputError(

@@ -33,7 +33,7 @@ def from_imitation(
         ``imitation.data.types.TrajectoryWithRew``. The behavior's log-probability of every action
         is in its info.
     infos : dict of str to str, optional
-        Where the infos have what: ``"log_prob"``, or ``"propensity"`` for a probability,
+        Names in the infos by field: ``"log_prob"``, or ``"propensity"`` for a probability,
         ``"action_mask"``, and any other name for a column to keep. By default
         ``{"log_prob": "log_prob"}``. A slash leads into a dict within the info.
     metadata : Metadata or dict, optional
@@ -50,26 +50,26 @@ def from_imitation(
     names = InfoNames.of(infos)
     parts = []
     total = len(trajectories) if isinstance(trajectories, Sized) else None
-    for k, each in enumerate(tracked(trajectories, progress, total=total, unit="episode")):
-        missing = [name for name in _FIELDS if not hasattr(each, name)]
+    for k, trajectory in enumerate(tracked(trajectories, progress, total=total, unit="episode")):
+        missing = [name for name in _FIELDS if not hasattr(trajectory, name)]
         if missing:
             raise InvalidInputError(
                 "`trajectories` must hold trajectories with rewards, as "
-                f"imitation.data.types.TrajectoryWithRew, got {type(each).__name__} without "
+                f"imitation.data.types.TrajectoryWithRew, got {type(trajectory).__name__} without "
                 f"{missing[0]} at {PLACE}. Roll out with a wrapper that keeps the rewards.",
                 episode=k,
             )
-        n = len(each.acts)
-        rows = [] if each.infos is None else list(each.infos)
+        n = len(trajectory.acts)
+        rows = [] if trajectory.infos is None else list(trajectory.infos)
         last = rows[-1] if rows else {}
-        cut = not each.terminal or bool(last.get("TimeLimit.truncated", False))
+        cut = not trajectory.terminal or bool(last.get("TimeLimit.truncated", False))
         read = read_infos(rows, names, n, episode=k)
-        observations, final = _split(each.obs, n)
+        observations, final = _split(trajectory.obs, n)
         parts.append(
             Trajectories.from_arrays(
                 observations=observations,
-                actions=np.asarray(each.acts),
-                rewards=np.asarray(each.rews, dtype=np.float64),
+                actions=np.asarray(trajectory.acts),
+                rewards=np.asarray(trajectory.rews, dtype=np.float64),
                 lengths=[n],
                 truncated=[cut],
                 final_observations=final,

@@ -1,4 +1,4 @@
-"""What the infos of other libraries hold under names of their own."""
+"""Fields in the infos of other libraries, under names of their own."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LOG_PROB, PROPENSITY, MASK = "log_prob", "propensity", "action_mask"
 
 @dataclass(frozen=True)
 class InfoNames:
-    """Where the infos have the log-probabilities, masks and columns.
+    """Names of the log-probabilities, masks and columns in the infos.
 
     Attributes
     ----------

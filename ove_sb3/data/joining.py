@@ -48,25 +48,25 @@ def check_parts(parts: object, kind: type) -> list[Any]:
         raise InvalidInputError(
             f"`parts` must be a sequence of Trajectories, got {type(parts).__name__}."
         )
-    found = list(parts)
-    if not found:
+    logs = list(parts)
+    if not logs:
         raise InvalidInputError("`parts` must hold at least one Trajectories, got 0.")
-    for part in found:
+    for part in logs:
         if not isinstance(part, kind):
             raise InvalidInputError(
                 f"`parts` must hold Trajectories only, got {type(part).__name__}."
             )
-    if len({part.action_masks is None for part in found}) == 2:
+    if len({part.action_masks is None for part in logs}) == 2:
         raise InvalidInputError(
             "`parts` must all have action masks or all have none. Masks decide the probability of "
             "an action: log them in every part."
         )
     for name in ("observations", "actions", "action_masks"):
-        shapes = step_shapes([getattr(part, name) for part in found])
+        shapes = step_shapes([getattr(part, name) for part in logs])
         for shape in shapes:
             if shape != shapes[0]:
                 raise InvalidInputError(
                     f"`parts` must have {name.replace('_', ' ')} of one shape, got {shapes[0]} and "
                     f"{shape}. Only logs of one environment can be joined."
                 )
-    return found
+    return logs

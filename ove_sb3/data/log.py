@@ -16,7 +16,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from ove_sb3._escape import html_facts
-from ove_sb3._validation import check_integer
+from ove_sb3._validation import check_integer, local_path
 from ove_sb3.errors import InvalidInputError, OveError
 from ove_sb3.store.columns import Arrays
 from ove_sb3.store.directory import list_sources
@@ -248,7 +248,7 @@ class Log:
         filesystem: Any = None,
     ) -> None:
         location = Location.of(path, filesystem)
-        self.path = Path(path) if location.filesystem is None else location.root
+        self.path = local_path(path) if location.filesystem is None else location.root
         self._contents = contents = list_sources(location)
         self._sources, self._columns = contents.sources, contents.columns
         self.metadata = stored_metadata(contents.headers, contents.info, contents.n_episodes)

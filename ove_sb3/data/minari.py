@@ -123,7 +123,7 @@ def from_minari(
         A dataset, or the id of a local one, written by `to_minari` or with the behavior's
         log-probabilities among its infos.
     infos : dict of str to str, optional
-        For a dataset of other origin, where the infos have what: ``"log_prob"``, or
+        For a dataset of other origin, names in its infos by field: ``"log_prob"``, or
         ``"propensity"`` for a probability, ``"action_mask"``, and any other name for a column to
         keep. By default ``{"log_prob": "log_prob"}``. A slash leads into a dict within the infos.
     reset_info : bool, optional
@@ -155,8 +155,8 @@ def from_minari(
         dataset.iterate_episodes(), progress, total=len(dataset.episode_indices), unit="episode"
     )
     for k, episode in enumerate(episodes):
-        found = episode.infos or {}
-        if stored is None and METADATA in found:
+        stored_infos = episode.infos or {}
+        if stored is None and METADATA in stored_infos:
             raise InvalidInputError(
                 "`dataset` must have the metadata that to_minari wrote, got none: Minari drops "
                 "them when it combines datasets, and with them what the guarantee depends on. Use "
@@ -164,9 +164,9 @@ def from_minari(
             )
         n = len(episode.rewards)
         if stored is None:
-            fields = _read_foreign(found, names, n, reset_info, k)
+            fields = _read_foreign(stored_infos, names, n, reset_info, k)
         else:
-            fields = _read_own(found, n)
+            fields = _read_own(stored_infos, n)
         observations, final = _split_last(episode.observations, n)
         parts.append(
             Trajectories.from_arrays(

@@ -1,4 +1,4 @@
-"""Open writers of this process: what is pending reaches the disk in time, and when it ends.
+"""Open writers of this process: pending episodes are written in time, and when it ends.
 
 Wrappers check the clock at every step. A thread does so where no step follows: after an exception
 out of `learn`, in a long update of a model, in a notebook that is left alone.

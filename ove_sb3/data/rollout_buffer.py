@@ -160,13 +160,13 @@ def _episodes(starts: NDArray[np.bool_], horizon: int | None) -> list[_Episode]:
     An episode that began before the buffer is left out. Whether the last step of the buffer ended
     one is not known.
     """
-    found = []
+    episodes = []
     for env in range(starts.shape[1]):
         begins = np.flatnonzero(starts[:, env]).tolist()
         for begin, end in zip_longest(begins, begins[1:]):
             cut = horizon is not None and end is not None and end - begin >= horizon
-            found.append(_Episode(begin, env, None if cut else end))
-    return sorted(found, key=lambda e: (e.begin, e.env))
+            episodes.append(_Episode(begin, env, None if cut else end))
+    return sorted(episodes, key=lambda e: (e.begin, e.env))
 
 
 def _observed(rows: Any, space: Any) -> Any:

@@ -53,8 +53,7 @@ class EpisodeWriter:
         Number of episodes written together. If the process is killed, at most the episodes since
         the last flush are lost; `flush` writes immediately.
     durability : {"full", "normal"}
-        What flushed episodes survive: power loss, or only the end of the process. "normal" is
-        faster.
+        Flushed episodes survive a power loss, or only the end of the process. "normal" is faster.
 
     Examples
     --------
@@ -132,7 +131,7 @@ class EpisodeWriter:
             self.flush()
 
     def flush(self) -> None:
-        """Write all pending episodes; they survive if the process is killed afterwards."""
+        """Write all pending episodes; they survive if the process is killed afterward."""
         self._check_process()
         with self.lock:
             self._flush()

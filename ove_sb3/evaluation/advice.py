@@ -63,14 +63,14 @@ def episodes_for(n: int, shrink: float, rate: float | None) -> int | None:
 def advise(
     diagnostics: Diagnostics,
     episodes_to_halve: int | None,
-    found: Sequence[object],
+    narrower: Sequence[object],
     share: float | None = None,
 ) -> tuple[str, ...]:
-    """Sentences on how to make the intervals narrower: the suggestions `found` come first.
+    """Sentences on how to make the intervals narrower: the suggestions `narrower` come first.
 
     `share` is that of the candidate in the mixture that wrote the log, None if it had none.
     """
-    advice = [str(suggestion) for suggestion in found]
+    advice = [str(suggestion) for suggestion in narrower]
     if episodes_to_halve is not None:
         advice.append(
             f"About {episodes_to_halve} episodes would halve the interval for the variance."

@@ -196,7 +196,9 @@ class Comparison:
             "ranking": self.ranking,
             "best": self.best,
             "proven": [list(pair) for pair in self.proven],
-            "evaluations": {name: found.to_dict() for name, found in self.evaluations.items()},
+            "evaluations": {
+                name: evaluation.to_dict() for name, evaluation in self.evaluations.items()
+            },
         }
 
     def plot(self, ax: Axes | None = None, *, quantity: str | Quantity | None = None) -> Figure:
@@ -398,13 +400,15 @@ def _check_options(
 ) -> None:
     """Refuse options that no candidate uses."""
     deterministic = check_flag(deterministic, "deterministic")
-    paths = {name for name, each in candidates.items() if isinstance(each, (str, PathLike))}
+    paths = {
+        name for name, candidate in candidates.items() if isinstance(candidate, (str, PathLike))
+    }
     if isinstance(model_class, Mapping) and (unknown := set(model_class) - paths):
         raise InvalidInputError(
             "`model_class` must have entries only for candidates that are paths, got "
             f"{sorted(map(str, unknown))}."
         )
-    models = [name for name, each in candidates.items() if not is_array(each)]
+    models = [name for name, candidate in candidates.items() if not is_array(candidate)]
     if isinstance(vec_normalize, Mapping) and (unknown := set(vec_normalize) - set(models)):
         raise InvalidInputError(
             "`vec_normalize` must have entries only for candidates that are models, got "

@@ -25,7 +25,7 @@ class Decision:
     n_unfinished : int
         Number of further episodes that had begun, and were under way or lost.
     assumptions : tuple of str
-        What the bounds assume, in words.
+        Assumptions of the bounds, in words.
     """
 
     status: Status

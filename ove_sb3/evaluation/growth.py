@@ -14,15 +14,15 @@ Writers = Sequence[tuple[str, int]]
 def check_growth(before: Writers, now: Writers, path: Path) -> None:
     """Refuse a log that did not only grow at its end."""
     for k, (name, n) in enumerate(before):
-        found = now[k] if k < len(now) else None
-        if found is None or found[0] != name or found[1] < n:
+        writer = now[k] if k < len(now) else None
+        if writer is None or writer[0] != name or writer[1] < n:
             raise InvalidInputError(
                 "`path` must be the log that was watched before, with new episodes at its end, got "
                 f"{path}, which was overwritten or lost episodes. Watch a log that is only added "
                 "to.",
                 path=path,
             )
-        if found[1] > n and k < len(before) - 1:
+        if writer[1] > n and k < len(before) - 1:
             raise InvalidInputError(
                 f"`path` must be a log whose writers followed one another, got {path}, to which "
                 "several were adding at the same time: the order of its episodes is not known. Log "

@@ -120,18 +120,18 @@ def load_normalizer(vec_normalize: Any, *, safe: bool = False) -> Any:
     from stable_baselines3.common.vec_env import VecNormalize
 
     try:
-        found = pickle.loads(Path(vec_normalize).read_bytes())
+        normalizer = pickle.loads(Path(vec_normalize).read_bytes())
     except Exception as error:  # unpickling can raise anything
         raise InvalidInputError(
             f"`vec_normalize` must be a file written by VecNormalize.save, but {vec_normalize} "
             f"cannot be read as one: {type(error).__name__}: {error}."
         ) from error
-    if not isinstance(found, VecNormalize):
+    if not isinstance(normalizer, VecNormalize):
         raise InvalidInputError(
             f"`vec_normalize` must be a file written by VecNormalize.save, got a "
-            f"{type(found).__name__} in {vec_normalize}."
+            f"{type(normalizer).__name__} in {vec_normalize}."
         )
-    return found
+    return normalizer
 
 
 def check_safe_load(safe_load: bool, *models: Any) -> None:

@@ -45,5 +45,5 @@ def _fingerprint(candidate: Candidate) -> str | None:
 
 
 def _digest(policy: object) -> str | None:
-    found: str | None = policy.fingerprint()  # type: ignore[attr-defined]
-    return found
+    fingerprint: str | None = policy.fingerprint()  # type: ignore[attr-defined]
+    return fingerprint

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 from typing import Any
 
 from ove_sb3._progress import progress_bar
-from ove_sb3.core.diagnostics import Diagnostics, diagnose, missing_support
+from ove_sb3.core.diagnostics import Diagnostics, diagnose, missing_support, share_text
 from ove_sb3.core.inference import (
     a_priori_interval,
     compute_interval,
@@ -164,15 +164,19 @@ def _evaluate_statistics(
         )
         rate = convergence_rate(advised.interval, halves)
         halve = episodes_for(len(stats), 0.5, rate) if "variance" in results else None
-        found = suggestions(stats, plan, advised.quantity, advised.interval, halves)
+        narrower = suggestions(stats, plan, advised.quantity, advised.interval, halves)
     shown = [results[q.name].interval for q in plan.quantities if q.base.name == q.name]
     diagnostics = diagnose(stats, *shown, max_weight=plan.assumptions.max_weight)
     return Evaluation(
         quantities=results,
         episodes_to_halve=halve,
         diagnostics=diagnostics,
-        warnings=(*diagnostics.warnings, *_warnings(plan, list(results.values()), missing)),
-        advice=advise(diagnostics, halve, found, plan.share),
+        warnings=(
+            *diagnostics.warnings,
+            *_warnings(plan, list(results.values()), missing),
+            *([] if missing else _impossible_estimates(stats, plan, main)),
+        ),
+        advice=advise(diagnostics, halve, narrower, plan.share),
         candidate=label,
         behavior=metadata.behavior,
         env_id=metadata.env_id,
@@ -181,7 +185,7 @@ def _evaluate_statistics(
         n_trajectories=len(stats),
         n_steps=stats.n_steps,
         logged=behavior,
-        suggestions=found,
+        suggestions=narrower,
     )
 
 
@@ -229,7 +233,7 @@ def _warnings(plan: Plan, results: Sequence[QuantityResult], missing: str | None
         )
     if plan.incomplete_fraction > 0.0:
         texts.append(
-            f"up to {100 * plan.incomplete_fraction:.2g}% of the episodes were reset before their "
+            f"up to {share_text(plan.incomplete_fraction)} of the episodes were reset before their "
             "end or still running when logging stopped: long ones more often than short ones. "
             "Intervals by betting account for them; estimates and other intervals do not. Log more "
             "in one go, or fix the number of episodes in advance (ove_sb3.collect)."
@@ -239,6 +243,23 @@ def _warnings(plan: Plan, results: Sequence[QuantityResult], missing: str | None
         quantity = result.quantity
         if quantity.base.name == quantity.name or quantity.base.name not in names:
             texts += _result_warnings(result)
+    return texts
+
+
+def _impossible_estimates(
+    stats: TrajectoryStatistics, plan: Plan, intervals: Mapping[str, Interval]
+) -> list[str]:
+    """Warnings about estimates that were left out because they are impossible."""
+    texts = []
+    for base in plan.base_quantities:
+        if math.isnan(plan.estimate(stats, base)):
+            value = plan.unchecked_estimate(stats, base)
+            texts.append(
+                f"there is no estimate of the {base.label}: {plan.estimator(base)!r} gives "
+                f"{value:.4g}, but the stated ranges allow only values in "
+                f"{bounds_text(*intervals[base.name].a_priori)}. A few heavily weighted episodes "
+                "dominate it: log with a behavior closer to the candidate."
+            )
     return texts
 
 
@@ -252,11 +273,6 @@ def _result_warnings(result: QuantityResult) -> list[str]:
         return []
     if math.isnan(value):
         return []
-    if value < interval.a_priori[0] and quantity.kind == "variance":
-        return [
-            f"the estimate of the variance is negative ({value:.3g}): an unbiased estimate can be, "
-            "when the log says little about the candidate."
-        ]
     if not interval.lower <= value <= interval.upper:
         return [
             f"the estimate of the {quantity.label}, {value:.4g}, lies outside its {interval.label} "

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ove_sb3._validation import as_generator, check_integer
+from ove_sb3._validation import as_generator, check_flag, check_integer
 from ove_sb3.core.assigned import balanced
 from ove_sb3.core.assumptions import Assumptions
-from ove_sb3.core.diagnostics import missing_support
+from ove_sb3.core.diagnostics import is_impossible, missing_support
 from ove_sb3.core.label import Evidence
 from ove_sb3.core.methods import Method, as_method
 from ove_sb3.core.quantities import DEFAULT_QUANTITIES, Quantity
@@ -110,9 +110,18 @@ class Plan:
         return self.estimators.get(quantity.base.kind, quantity.base.default_estimator)
 
     def estimate(self, stats: TrajectoryStatistics, quantity: Quantity) -> float:
-        """Point estimate of a quantity; NaN where the log does not support one."""
+        """Point estimate of a quantity; NaN where the log supports none, or an impossible one."""
         if missing_support(stats) is not None:
             return math.nan
+        base = quantity.base
+        value = self.unchecked_estimate(stats, base)
+        a_priori = base.a_priori(self.assumptions.limits(stats))
+        if is_impossible(value, a_priori, stats, positive=base.kind == "variance"):
+            return math.nan
+        return quantity.transform(value)
+
+    def unchecked_estimate(self, stats: TrajectoryStatistics, quantity: Quantity) -> float:
+        """Point estimate of a quantity as its estimator gives it, be it impossible."""
         return quantity.estimate(balanced(stats), self.estimator(quantity))
 
     def at(self, delta: float) -> Assumptions:
@@ -198,8 +207,7 @@ def make_plan(
 
     `evaluate`, `compare`, the command line and the callback all make their plan here.
     """
-    if not isinstance(simultaneous, (bool, np.bool_)):
-        raise InvalidInputError(f"`simultaneous` must be True or False, got {simultaneous!r}.")
+    simultaneous = check_flag(simultaneous, "simultaneous")
     if reward is not None and not isinstance(reward, str):
         raise InvalidInputError(f"`reward` must be the name of a kept column, got {reward!r}.")
     horizon, remarks = stated_horizon(horizon, metadata)
@@ -226,16 +234,16 @@ def make_plan(
     main = as_method(method)
     beside = None if approximate is None else as_method(approximate)
     evaluated, left_out = supported_quantities(quantities, main)
-    for each in (main, beside):
-        if each is not None:
-            check_known_to(each, evaluated)
+    for chosen in (main, beside):
+        if chosen is not None:
+            check_known_to(chosen, evaluated)
     return Plan(
         assumptions=assumptions,
         quantities=evaluated,
         method=main,
         approximate=beside,
         estimators=_check_estimators(estimators, evaluated),
-        budget=ErrorBudget(assumptions.delta, bool(simultaneous), n_candidates, evaluation),
+        budget=ErrorBudget(assumptions.delta, simultaneous, n_candidates, evaluation),
         seed=_seed(rng),
         incomplete_fraction=metadata.incomplete_fraction,
         warnings=(*remarks, *left_out),

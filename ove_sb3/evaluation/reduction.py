@@ -139,7 +139,9 @@ class _Tasks:
         self.log = log
         self.steps = math.ceil(log.chunk_steps / log.block_steps) * log.block_steps
         self.known = {
-            k: each for k, each in enumerate(candidates) if isinstance(each, KnownLogProbs)
+            k: candidate
+            for k, candidate in enumerate(candidates)
+            if isinstance(candidate, KnownLogProbs)
         }
 
     @property
@@ -155,7 +157,7 @@ class _Tasks:
         known: dict[int, KnownLogProbs] = {}
         if self.known:
             end = self.log.episode_end(last - 1)
-            known = {i: each.part(first, end) for i, each in self.known.items()}
+            known = {i: candidate.part(first, end) for i, candidate in self.known.items()}
         return Task(self.log.part(first, last), known)
 
 

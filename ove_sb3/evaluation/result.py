@@ -51,8 +51,8 @@ class QuantityResult:
     ----------
     quantity : Quantity
     estimate : float
-        Point estimate; NaN where the log does not support one, see `Evaluation.warnings`.
-        Unbiased estimates of a variance can be negative.
+        Point estimate; NaN where the log does not support one, or where the estimator gives an
+        impossible value, such as a negative variance: see `Evaluation.warnings`.
     estimator : str
         Name of the estimator.
     interval : Interval
@@ -167,7 +167,7 @@ class Evaluation:
 
     @property
     def variance(self) -> float:
-        """Estimate of the variance; it is unbiased and can therefore be negative."""
+        """Estimate of the variance."""
         return self["variance"].estimate
 
     @property

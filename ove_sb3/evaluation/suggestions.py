@@ -1,4 +1,4 @@
-"""Suggestions for narrowing an interval, each with the interval it would give."""
+"""Suggestions for narrowing an interval, each with the interval it would give, or its width."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from functools import partial
 
 import numpy as np
 
+from ove_sb3._validation import FloatArray
 from ove_sb3.core.assumptions import Assumptions
 from ove_sb3.core.diagnostics import missing_support
 from ove_sb3.core.inference import compute_interval
@@ -40,9 +41,11 @@ class Suggestion:
     quantity : str
         Display name of the quantity.
     lower, upper : float
-        Approximate bounds of the interval it would give.
+        Approximate bounds of the interval it would give; NaN if only its width can be predicted.
     new_episodes : bool
         Whether it requires new episodes.
+    predicted_width : float or None
+        Largest plausible width of the interval, where the bounds are NaN.
     """
 
     action: str
@@ -51,15 +54,21 @@ class Suggestion:
     lower: float
     upper: float
     new_episodes: bool = False
+    predicted_width: float | None = None
 
     @property
     def width(self) -> float:
         """Width of the interval it would give."""
+        if self.predicted_width is not None:
+            return self.predicted_width
         return self.upper - self.lower
 
     def __str__(self) -> str:
-        ends = f"[{self.lower:.3g}, {self.upper:.3g}]"
-        return f"{self.action}: {self.quantity} in about {ends}. {self.condition}"
+        if self.predicted_width is not None:
+            place = f"an interval up to about {self.predicted_width:.3g} wide"
+        else:
+            place = f"about [{self.lower:.3g}, {self.upper:.3g}]"
+        return f"{self.action}: {self.quantity} in {place}. {self.condition}"
 
 
 def suggestions(
@@ -80,7 +89,7 @@ def suggestions(
         return ()
     if not plan.method.proven or stats.logging is not None:
         return ()
-    found = []
+    worthwhile = []
     makers: list[Callable[..., Suggestion | None]] = []
     if missing_support(stats) is None:  # else the log shows too little of the candidate's episodes
         makers += [_tighter_range, _weight_bound]
@@ -91,18 +100,18 @@ def suggestions(
         except (OveError, ArithmeticError, ValueError):
             continue
         if suggestion is not None and suggestion.width <= _WORTHWHILE * whole.width:
-            found.append(suggestion)
-    return tuple(sorted(found, key=lambda suggestion: suggestion.width))
+            worthwhile.append(suggestion)
+    return tuple(sorted(worthwhile, key=lambda suggestion: suggestion.width))
 
 
 def _again(
     stats: TrajectoryStatistics, plan: Plan, quantity: Quantity, assumptions: Assumptions
 ) -> tuple[float, float]:
     """The interval under other assumptions."""
-    found = compute_interval(stats, quantity, plan.method, assumptions, rng=plan.seed)
-    if not found.consistent:
+    interval = compute_interval(stats, quantity, plan.method, assumptions, rng=plan.seed)
+    if not interval.consistent:
         raise ValueError("the bounds contradict each other")
-    return found.lower, found.upper
+    return interval.lower, interval.upper
 
 
 def _tighter_range(
@@ -149,7 +158,9 @@ def _canary(
 
     In a log of such a mixture, a larger share. Resampled from the log: with the candidate's share
     alpha in place of beta, an episode is (1 - alpha) (1 - beta w) / (1 - beta) + alpha w times as
-    probable, and its weight becomes w over that, at most 1/alpha.
+    probable, and its weight becomes w over that, at most 1/alpha. Where the log lacks the
+    candidate's episodes, only the width is predicted: the larger one for the logged returns, moved
+    to either end of their range.
     """
     del whole
     before, n = plan.share or 0.0, len(stats)
@@ -157,15 +168,6 @@ def _canary(
     known = plan.assumptions.max_weight
     if known is not None and known <= 1.0 / alpha:
         return None
-    others = np.maximum(1.0 - before * stats.weights, 0.0) / (1.0 - before)
-    density = (1.0 - alpha) * others + alpha * stats.weights
-    rng = np.random.default_rng(plan.seed)
-    drawn = rng.choice(n, n, p=density / density.sum())
-    with np.errstate(divide="ignore"):
-        log_weights = np.log(stats.weights / density)[drawn]
-    again = trajectory_statistics(
-        log_weights, stats.returns[drawn], np.ones(n, dtype=np.int64), gamma=1.0, horizon=1
-    )
     limits = plan.at(plan.interval_delta).limits(stats)
     assumptions = Assumptions(
         gamma=1.0,
@@ -183,13 +185,58 @@ def _canary(
             f"From {n} new episodes of MixturePolicy([behavior, candidate], "
             f'[{1 - alpha:g}, {alpha:g}], per="episode")'
         )
+    condition = f"The candidate then acts in {alpha:.0%} of them."
+    if missing_support(stats) is None:
+        again = _with_share(stats, before, alpha, plan.seed)
+        ends = _again(again, plan, quantity, assumptions)
+        return Suggestion(action, condition, quantity.label, *ends, new_episodes=True)
+    widths = []
+    for end in limits.return_range:
+        again = _with_share_unseen(stats, limits.return_range, end, alpha, plan.seed)
+        lower, upper = _again(again, plan, quantity, assumptions)
+        widths.append(upper - lower)
     return Suggestion(
         action,
-        f"The candidate then acts in {alpha:.0%} of them.",
+        f"{condition} Where the interval lies cannot be predicted, because the log says too little "
+        "about the candidate; the width is for returns that vary as much as the logged ones.",
         quantity.label,
-        *_again(again, plan, quantity, assumptions),
+        math.nan,
+        math.nan,
         new_episodes=True,
+        predicted_width=max(widths),
     )
+
+
+def _with_share(
+    stats: TrajectoryStatistics, before: float, alpha: float, seed: int
+) -> TrajectoryStatistics:
+    """Episodes resampled as if the candidate's share had been `alpha` in place of `before`."""
+    others = np.maximum(1.0 - before * stats.weights, 0.0) / (1.0 - before)
+    density = (1.0 - alpha) * others + alpha * stats.weights
+    rng = np.random.default_rng(seed)
+    drawn = rng.choice(len(stats), len(stats), p=density / density.sum())
+    with np.errstate(divide="ignore"):
+        log_weights = np.log(stats.weights / density)[drawn]
+    return _one_step(log_weights, stats.returns[drawn])
+
+
+def _with_share_unseen(
+    stats: TrajectoryStatistics,
+    return_range: tuple[float, float],
+    mean: float,
+    alpha: float,
+    seed: int,
+) -> TrajectoryStatistics:
+    """Logged returns, moved to another mean, as those of a candidate with the share `alpha`."""
+    log_weights = np.full(len(stats), -np.inf)
+    log_weights[: max(round(alpha * len(stats)), 1)] = -math.log(alpha)
+    returns = np.clip(stats.returns + (mean - stats.returns.mean()), *return_range)
+    return _one_step(log_weights, np.random.default_rng(seed).permutation(returns))
+
+
+def _one_step(log_weights: FloatArray, returns: FloatArray) -> TrajectoryStatistics:
+    lengths = np.ones(returns.size, dtype=np.int64)
+    return trajectory_statistics(log_weights, returns, lengths, gamma=1.0, horizon=1)
 
 
 def _more_episodes(

@@ -139,7 +139,7 @@ def _follow(
     wait: float,
     progress: Callable[[Decision], None] | None,
 ) -> Decision:
-    """Look at the log again and again until there is a decision, or time is up."""
+    """Evaluate the log as it grows, until there is a decision or time is up."""
     started, failures = time.monotonic(), 0
     decision = Decision("undecided", (), 0)
     while True:

@@ -22,7 +22,7 @@ _ROUNDING = 1e-6  # relative, of sums that are computed again on another machine
 
 @dataclass
 class WatchState:
-    """What a watch has seen and found.
+    """Question, episodes seen and bounds found so far.
 
     Attributes
     ----------

@@ -41,7 +41,7 @@ _NOT_ASKED = ("adaptive", "incomplete_fraction", "approximate", "seed", "simulta
 
 @dataclass(frozen=True)
 class Question:
-    """What is to be decided: the candidate, its requirements and the assumptions."""
+    """Question to decide: the candidate, its requirements and the assumptions."""
 
     candidate: Any
     requirements: tuple[Requirement, ...]

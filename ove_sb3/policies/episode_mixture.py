@@ -19,6 +19,7 @@ from scipy.special import logsumexp
 from typing_extensions import override
 
 from ove_sb3._validation import FloatArray, IntArray, as_generator
+from ove_sb3.core.steps import running_sums
 from ove_sb3.errors import InvalidInputError
 
 from .distribution import ActionDistribution, Mixture, Rng, draw_choices
@@ -161,7 +162,7 @@ def episode_log_probs(
     log_weights : ndarray, (K,)
     lengths : ndarray of int64, (n,)
     """
-    totals = logsumexp(cumulate(log_probs, lengths) + log_weights, axis=1)
+    totals = logsumexp(running_sums(log_probs, lengths) + log_weights, axis=1)
     starts = np.cumsum(lengths) - lengths
     before = np.concatenate([[0.0], totals[:-1]])
     before[starts] = logsumexp(log_weights)
@@ -175,7 +176,7 @@ def component_log_ratios(
 
     Their partial sums are ``l_i - log sum_k alpha_k exp(l_k) <= -log(alpha_i)``.
     """
-    likelihoods = cumulate(log_probs, lengths)
+    likelihoods = running_sums(log_probs, lengths)
     own, mixed = likelihoods[:, component], logsumexp(likelihoods + log_weights, axis=1)
     with np.errstate(invalid="ignore"):
         sums = np.minimum(np.where(own == -np.inf, -np.inf, own - mixed), -log_weights[component])
@@ -184,13 +185,3 @@ def component_log_ratios(
         before[starts] = 0.0
         # After an action that the component never takes, its weight stays 0.
         return np.where(sums == -np.inf, np.where(before == -np.inf, 0.0, -np.inf), sums - before)
-
-
-def cumulate(log_probs: FloatArray, lengths: IntArray) -> FloatArray:
-    """Sums over the steps of each episode so far, (n_steps, K)."""
-    result = np.empty_like(log_probs)
-    begin = 0
-    for length in lengths:
-        np.cumsum(log_probs[begin : begin + length], axis=0, out=result[begin : begin + length])
-        begin += int(length)
-    return result

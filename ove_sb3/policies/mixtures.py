@@ -20,7 +20,7 @@ from .episode_mixture import EpisodeMixture, EpisodeState, UnrolledEpisodeMixtur
 from .fingerprint import Part, value_parts
 from .observations import Observation
 from .policy import NO_CONTEXT, Masks, PolicyContext, origins_of
-from .uniform import n_actions, uniform_distribution
+from .uniform import epsilon_greedy_range, uniform_distribution
 
 
 class MixturePolicy(BuiltInPolicy):
@@ -277,12 +277,12 @@ class EpsilonGreedyPolicy(BuiltInPolicy):
     @property
     @override
     def min_probability(self) -> float:
-        return self.epsilon / n_actions(self.action_space)
+        return epsilon_greedy_range(self.epsilon, self.action_space)[0]
 
     @property
     @override
     def max_probability(self) -> float:
-        return 1.0 - self.epsilon + self.min_probability
+        return epsilon_greedy_range(self.epsilon, self.action_space)[1]
 
     @override
     def fingerprint_parts(self) -> Iterator[Part]:

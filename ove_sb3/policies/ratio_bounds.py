@@ -43,7 +43,7 @@ def ratio_bound(
     deterministic : bool
         Whether the candidate acts deterministically.
     """
-    found = [
+    bounds = [
         bound
         for bound in (
             _same(candidate, behavior, deterministic),
@@ -54,7 +54,7 @@ def ratio_bound(
         )
         if bound is not None and math.isfinite(bound.value)
     ]
-    return min(found, key=lambda bound: bound.value, default=None)
+    return min(bounds, key=lambda bound: bound.value, default=None)
 
 
 def _same(candidate: Policy, behavior: Policy, deterministic: bool) -> RatioBound | None:

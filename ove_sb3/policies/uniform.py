@@ -44,3 +44,9 @@ def n_actions(space: spaces.Space[Any]) -> float:
     if isinstance(space, spaces.MultiBinary):
         return float(2.0 ** np.prod(space.shape))
     return math.inf
+
+
+def epsilon_greedy_range(epsilon: float, space: spaces.Space[Any]) -> tuple[float, float]:
+    """Smallest and largest probability of any action of an epsilon-greedy policy on `space`."""
+    smallest = epsilon / n_actions(space)
+    return smallest, 1.0 - epsilon + smallest

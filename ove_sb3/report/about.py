@@ -1,4 +1,4 @@
-"""What a report is about: when it was written, by whom, what for, and from which files."""
+"""Facts about a report: when it was written, by whom, what for, and from which files."""
 
 from __future__ import annotations
 

@@ -13,14 +13,14 @@ from .views import EvaluationView
 
 
 def assumptions_section(evaluations: Mapping[str, EvaluationView]) -> str:
-    """What the intervals of candidates by name mean, and the conditions for it."""
+    """Meaning of the intervals, given by candidate, and their assumptions."""
     intervals = {name: _least_guaranteed(result) for name, result in evaluations.items()}
     several = len(evaluations) > 1
     kinds: dict[str, None] = {}
     needed: dict[str, str] = {}
     reasons: dict[str, list[str]] = {}
-    for name, each in intervals.items():
-        for interval in each:
+    for name, of_candidate in intervals.items():
+        for interval in of_candidate:
             kinds.setdefault(_promise(interval))
             for text in interval.assumptions:
                 if text not in interval.reasons:

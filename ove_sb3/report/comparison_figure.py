@@ -33,7 +33,7 @@ def comparison_figure(comparison: ComparisonView, quantity: str, ax: Axes | None
     if ax is None:
         size = (6.5, 1.6 + 0.45 * len(comparison.evaluations))
         ax = NotebookFigure(figsize=size, layout="constrained").subplots()
-    results = {name: each.quantities[quantity] for name, each in comparison.evaluations.items()}
+    results = {name: result.quantities[quantity] for name, result in comparison.evaluations.items()}
     first = next(iter(results.values()))
     intervals = [one.interval for one in results.values()]
     confidence = f"{percent(first.interval.delta)} {label(*intervals)}"

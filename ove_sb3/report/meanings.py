@@ -1,11 +1,11 @@
-"""What every number of a report means, in a sentence each, and a glossary."""
+"""Explanations of the numbers of a report, in a sentence each, and a glossary."""
 
 from __future__ import annotations
 
 import math
 import re
 
-from ove_sb3.core.diagnostics import Diagnostics
+from ove_sb3.core.diagnostics import Diagnostics, share_text
 from ove_sb3.core.interval import Interval, lower_text, upper_text
 
 from .about import Row
@@ -14,7 +14,7 @@ from .views import EvaluationView, QuantityView
 
 
 def quantity_rows(result: EvaluationView) -> list[Row]:
-    """Every quantity: its name, nothing, and what its numbers mean."""
+    """Names of the quantities, without a value, and explanations of their numbers."""
     return [(one.quantity.label, "", quantity_sentence(one)) for one in result.quantities.values()]
 
 
@@ -84,7 +84,7 @@ def diagnostic_rows(d: Diagnostics) -> list[Row]:
         ),
         (
             "never taken",
-            f"{100 * d.zero_ratio_fraction:.2g}% of steps",
+            f"{share_text(d.zero_ratio_fraction)} of steps",
             "Logged actions that the candidate never takes. Episodes with one have weight 0.",
         ),
     ]

@@ -56,12 +56,14 @@ def comparison_page(
     """The report of a comparison."""
     evaluations = comparison.evaluations
     first = next(iter(evaluations.values()))
-    warnings = [f"{name}: {text}" for name, each in evaluations.items() for text in each.warnings]
+    warnings = [
+        f"{name}: {text}" for name, result in evaluations.items() for text in result.warnings
+    ]
     meanings = "".join(
         html.subheading(name) + html.definitions(quantity_rows(result))
         for name, result in evaluations.items()
     )
-    decided = [f"{name}: {verdict}" for name, each in (verdicts or {}).items() for verdict in each]
+    decided = [f"{name}: {verdict}" for name, own in (verdicts or {}).items() for verdict in own]
     return _page(
         comparison.question,
         [

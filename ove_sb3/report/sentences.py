@@ -66,7 +66,7 @@ def _delta(result: EvaluationView) -> float:
 
 
 def next_steps(advice: Sequence[str], verdicts: Sequence[VerdictView]) -> list[str]:
-    """What the verdicts call for, then how to make the intervals narrower."""
+    """Next steps that the verdicts call for, then advice on narrower intervals."""
     statuses = {verdict.status for verdict in verdicts}
     steps = []
     if statuses == {"proven"}:

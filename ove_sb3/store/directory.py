@@ -136,7 +136,7 @@ class Rows:
         self, location: Location, writer: WriterRow, first: int, path: Path
     ) -> list[Source]:
         """Steps of a writer: shards, and runs of batches with the same columns."""
-        found: list[Source] = []
+        sources: list[Source] = []
         pieces: list[ShardRow | BatchRow] = [
             *(row for row in self.shards if row.writer == writer.id),
             *(row for row in self.batches if row.writer == writer.id),
@@ -152,15 +152,15 @@ class Rows:
             if isinstance(row, BatchRow) and (not run or run[0].schema == row.schema):
                 run.append(row)
                 continue
-            found += self._run(location, writer, run)
+            sources += self._run(location, writer, run)
             run = [row] if isinstance(row, BatchRow) else []
             if isinstance(row, ShardRow):
                 schema = self.schemas[row.schema]
-                found.append(Source(location, writer, 0, row.steps, row.episodes, schema, row))
-        found += self._run(location, writer, run)
+                sources.append(Source(location, writer, 0, row.steps, row.episodes, schema, row))
+        sources += self._run(location, writer, run)
         if (steps, episodes) != (writer.steps, writer.episodes):
             raise damaged(path, f"the steps of writer {writer.id} are not complete")
-        return _numbered(found, first)
+        return _numbered(sources, first)
 
     def _run(self, location: Location, writer: WriterRow, run: list[BatchRow]) -> list[Source]:
         if not run:

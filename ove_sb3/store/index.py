@@ -59,18 +59,18 @@ class Reading:
 
     def row(self, kind: type[R], key: int) -> R | None:
         """One row by its id."""
-        found = self.rows(kind, "id = ?", (key,))
-        return found[0] if found else None
+        rows = self.rows(kind, "id = ?", (key,))
+        return rows[0] if rows else None
 
     def payload(self, row: BatchRow) -> bytes | None:
         """Payload of a batch; None if the row no longer exists."""
         query = "SELECT payload FROM batches WHERE id = ? AND writer = ?"
         size = "SELECT length(payload) FROM batches WHERE id = ? AND writer = ?"
         key = (row.id, row.writer)
-        found = self.connection.execute(size, key).fetchone()
-        if found is None:
+        length = self.connection.execute(size, key).fetchone()
+        if length is None:
             return None
-        if found[0] != row.size:
+        if length[0] != row.size:
             raise damaged(self.path, f"the payload of batch {row.id} has a wrong size", row=row.id)
         content = self.connection.execute(query, key).fetchone()[0]
         if not isinstance(content, bytes):
@@ -213,7 +213,7 @@ def create(directory: Path, info: dict[str, Any]) -> None:
 
 
 def set_layout(connection: sqlite3.Connection) -> None:
-    """Set what has to be set before the tables of a new index are created."""
+    """Choose page size and vacuuming of a new index, before its tables are created."""
     connection.execute(f"PRAGMA page_size = {PAGE_BYTES}")
     connection.execute("PRAGMA auto_vacuum = FULL")
 
@@ -289,10 +289,10 @@ def _locked(path: Path, durability: Durability) -> Iterator[sqlite3.Connection]:
 
 def _check_format(connection: sqlite3.Connection, path: Path) -> None:
     """Refuse an index that this version did not write, before using any of its contents."""
-    found = dict(connection.execute("SELECT name, sql FROM sqlite_master").fetchall())
+    tables = dict(connection.execute("SELECT name, sql FROM sqlite_master").fetchall())
     application = connection.execute("PRAGMA application_id").fetchone()[0]
     version = connection.execute("PRAGMA user_version").fetchone()[0]
-    if not found and application == 0 and version == 0:
+    if not tables and application == 0 and version == 0:
         raise messages.empty(path.parent)
     if application != APPLICATION_ID:
         raise StorageError(
@@ -306,7 +306,7 @@ def _check_format(connection: sqlite3.Connection, path: Path) -> None:
             "version of ove_sb3 that wrote it.",
             path=path,
         )
-    if found != CREATE:
+    if tables != CREATE:
         raise damaged(path, "its tables are not those of a log")
 
 

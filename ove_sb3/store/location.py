@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,11 +13,11 @@ from typing import Any
 
 import pyarrow as pa
 
+from ove_sb3._validation import is_uri, local_path
 from ove_sb3.errors import InvalidInputError, StorageError
 
 from .index import INDEX
 
-_URI = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/")
 _COPY_BYTES = 1 << 20
 
 
@@ -40,12 +39,12 @@ class Location:
     @classmethod
     def of(cls, path: str | PathLike[str], filesystem: Any = None) -> Location:
         """Location of a local path, of a URI such as ``s3://bucket/log``, or in a file system."""
-        text = os.fspath(path)
-        if filesystem is None and not _URI.match(text):
-            return cls(Path(path).absolute())
+        if filesystem is None and not is_uri(local_path(path)):
+            return cls(local_path(path).absolute())
         from pyarrow import fs
 
         if filesystem is None:
+            text = os.fspath(path)
             if "://" not in text:  # a Path leaves one slash of two
                 text = text.replace(":/", "://", 1)
             try:

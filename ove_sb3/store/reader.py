@@ -110,14 +110,14 @@ class Source:
                 wanted.append((row, first, last))
             at += row.steps
         while wanted:
-            contents, found = self._fetch([row for row, _, _ in wanted])
+            contents, replacement = self._fetch([row for row, _, _ in wanted])
             for (row, first, last), content in zip(wanted, contents, strict=False):
                 table = payloads.decode(row, content, self.schema, self.file)
                 yield (table if names is None else table.select(names)).slice(first, last - first)
             wanted = wanted[len(contents) :]
-            if wanted and found is not None:
+            if wanted and replacement is not None:
                 row, first, last = wanted.pop(0)
-                shard, schema = found
+                shard, schema = replacement
                 offset = row.first_step - shard.first_step
                 steps = (offset + first, offset + last)
                 yield from read_shard(self.location, shard, schema, names, steps, batch)

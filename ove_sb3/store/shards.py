@@ -109,11 +109,11 @@ def _write_groups(writer: pq.ParquetWriter, tables: list[pa.Table]) -> None:
 
 
 def _checksums(path: Path) -> bytes:
-    found = []
+    checksums = []
     with path.open("rb") as file:
         while block := file.read(BLOCK):
-            found.append(zlib.crc32(block))
-    return np.array(found, dtype="<u4").tobytes()
+            checksums.append(zlib.crc32(block))
+    return np.array(checksums, dtype="<u4").tobytes()
 
 
 def is_shard_name(name: str) -> bool:

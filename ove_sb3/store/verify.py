@@ -76,52 +76,52 @@ def repair(directory: Path, *, progress: bool | None = False) -> Verification:
     path = directory / INDEX
     with locked(path) as connection:
         view = Reading(connection, path)
-        found, intact = _scan(view, directory, progress)
-        if not found.problems:
-            return found
+        report, intact = _scan(view, directory, progress)
+        if not report.problems:
+            return report
         temporary = directory / f".{INDEX}.{uuid.uuid4().hex[:8]}"
         try:
-            _rebuild(temporary, view, intact, found)
+            _rebuild(temporary, view, intact, report)
             sync(temporary)
             shutil.copyfile(path, directory / f"damaged-{INDEX}")
             os.replace(temporary, path)  # this process holds the write lock of the old one
             sync(directory)
         finally:
             temporary.unlink(missing_ok=True)
-    for shard in found.damaged_shards:
+    for shard in report.damaged_shards:
         if shard.exists():
             os.replace(shard, shard.with_name(f"damaged-{shard.name}"))
-    return found
+    return report
 
 
 def _scan(view: Reading, directory: Path, progress: bool | None) -> tuple[Verification, _Intact]:
-    found = Verification()
+    report = Verification()
     if not _state_fits(view):
-        found.problems.append(f"{view.path}: the rows are not those that were written")
-    infos = _salvage(view, Info, found)
-    schemas = {row.id: row for row in _salvage(view, SchemaRow, found)}
-    writers = _salvage(view, WriterRow, found)
+        report.problems.append(f"{view.path}: the rows are not those that were written")
+    infos = _salvage(view, Info, report)
+    schemas = {row.id: row for row in _salvage(view, SchemaRow, report)}
+    writers = _salvage(view, WriterRow, report)
     pieces: dict[int, list[Piece]] = {writer.id: [] for writer in writers}
-    rows: list[Piece] = [*_salvage(view, ShardRow, found), *_salvage(view, BatchRow, found)]
+    rows: list[Piece] = [*_salvage(view, ShardRow, report), *_salvage(view, BatchRow, report)]
     sizes = Location(directory).sizes()
     total = sum(row.episodes for row in rows)
     for row in tracked(rows, progress, total=total, unit="episode", size=_n_episodes, scale=True):
         problem = _problem(view, directory, row, schemas, sizes)
         if problem is None and row.writer in pieces:
             pieces[row.writer].append(row)
-            found.n_episodes += row.episodes
+            report.n_episodes += row.episodes
             continue
-        found.problems.append(
+        report.problems.append(
             problem or f"{view.path}: {row.episodes} episodes belong to a writer that is lost"
         )
         if row.writer not in pieces:
-            found.lost_episodes += row.episodes
+            report.lost_episodes += row.episodes
         if isinstance(row, ShardRow) and problem is not None and is_shard_name(row.name):
-            found.damaged_shards.append(directory / row.name)
+            report.damaged_shards.append(directory / row.name)
     written = sum(writer.episodes for writer in writers)
-    found.lost_episodes += max(written - found.n_episodes, 0)
+    report.lost_episodes += max(written - report.n_episodes, 0)
     info = json.loads(infos[0].value) if infos else {}
-    return found, _Intact(info, schemas, writers, pieces)
+    return report, _Intact(info, schemas, writers, pieces)
 
 
 def _n_episodes(row: Piece) -> int:
@@ -136,7 +136,7 @@ def _state_fits(view: Reading) -> bool:
     return True
 
 
-def _salvage(view: Reading, kind: type[R], found: Verification) -> list[R]:
+def _salvage(view: Reading, kind: type[R], report: Verification) -> list[R]:
     """Rows that match their checksums, wherever the others are."""
     rows: dict[int, R] = {}
     damaged: set[str] = set()
@@ -148,7 +148,7 @@ def _salvage(view: Reading, kind: type[R], found: Verification) -> list[R]:
                 damaged.add(str(error).split(", but ")[-1].split(". The file")[0])
             else:
                 rows[row.id] = row
-    found.problems += [f"{view.path}: {text}" for text in sorted(damaged)]
+    report.problems += [f"{view.path}: {text}" for text in sorted(damaged)]
     return [rows[key] for key in sorted(rows)]
 
 
@@ -193,9 +193,9 @@ def _read(
     yield payloads.decode(row, content, schema, view.path)
 
 
-def _rebuild(path: Path, old: Reading, intact: _Intact, found: Verification) -> None:
+def _rebuild(path: Path, old: Reading, intact: _Intact, report: Verification) -> None:
     """Write a new index of the rows that can be read."""
-    lost = int(intact.info.get("lost_episodes", 0)) + found.lost_episodes
+    lost = int(intact.info.get("lost_episodes", 0)) + report.lost_episodes
     info = {"log": uuid.uuid4().hex, **intact.info, "lost_episodes": lost}
     connection = sqlite3.connect(path, isolation_level=None)
     try:

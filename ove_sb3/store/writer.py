@@ -52,7 +52,7 @@ class BatchWriter:
     metadata : dict
         Metadata as plain values.
     durability : {"full", "normal"}
-        What a flush survives: power loss, or the end of the process.
+        A flush survives a power loss, or only the end of the process.
     """
 
     def __init__(self, directory: Path, metadata: Header, durability: Durability) -> None:
@@ -73,11 +73,11 @@ class BatchWriter:
         """
         try:
             self._append(batch, metadata, after)
-        except _AlreadyStoredError as found:
+        except _AlreadyStoredError as stored:
             if batch is not None:
-                left = batch[0].slice(found.steps)
+                left = batch[0].slice(stored.steps)
                 batch = (left, batch[1]) if left.num_rows else None
-            self._append(batch, metadata, after + found.steps)
+            self._append(batch, metadata, after + stored.steps)
 
     def _append(self, batch: Batch | None, metadata: Header, after: int) -> None:
         columns = None if batch is None else batch[0]

@@ -381,7 +381,7 @@ def test_a_file_of_other_origin_is_not_continued(tmp_path: Path) -> None:
 
 
 def test_the_uniform_policy_is_the_behavior() -> None:
-    # The log used throughout: exact probabilities, and more than one length of episodes.
+    # The log used in this file: exact probabilities, and episodes of different lengths.
     data = simulate(UNIFORM, 100, np.random.default_rng(0))
     assert np.allclose(data.log_probs, np.log(0.5))
     assert set(data.lengths) == {1, 2, 3, 4}

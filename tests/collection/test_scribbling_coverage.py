@@ -102,7 +102,7 @@ def test_bounds_hold(log: Log, n_logs: int) -> None:
 
 
 def test_without_copies_bounds_would_fail(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Observations that are recorded as the environment left them, after the fact."""
+    """Bounds from arrays that are recorded without a copy, after they were overwritten."""
     for module in (steps, step_logger):
         monkeypatch.setattr(module, "copy_observations", lambda observations: observations)
     n_logs = 5

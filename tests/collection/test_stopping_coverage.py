@@ -73,7 +73,7 @@ def vectorized_loop(queue: Queue, seed: int, **options: Any) -> ove.Trajectories
 
 
 def loop_without_plan(queue: Queue, seed: int) -> ove.Trajectories:
-    """The same without a number of steps that is known in advance."""
+    """A vectorized loop whose number of steps is not known in advance."""
     return vectorized_loop(queue, seed, total_timesteps=None)
 
 
@@ -183,7 +183,7 @@ def test_bounds_hold_in_many_logs(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["many", "many learning"])
 def test_without_the_unfinished_ones_bounds_would_fail(name: str) -> None:
-    """The same logs, without the record of the episodes that never ended."""
+    """Bounds from these logs, if the episodes that never ended had not been recorded."""
     counts, _ = misses(CASES[name], 5, forget=True)
     p_value = binomtest(max(counts.values()), 5, DELTA / 2, alternative="greater").pvalue
     assert p_value < SIGNIFICANT, f"a test without power: {counts}"

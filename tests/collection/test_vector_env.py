@@ -59,7 +59,7 @@ def vector(makers: Any, mode: Any, kind: Any = SyncVectorEnv) -> Any:
 
 
 class Noting(ove.UniformPolicy):
-    """Records for which observations it was told that an episode begins."""
+    """Records the observations that were marked as the first of an episode."""
 
     starts: dict[tuple[int, int], bool]
 

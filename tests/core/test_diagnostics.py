@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import ove_sb3 as ove
-from ove_sb3.core.diagnostics import pareto_k
+from ove_sb3.core.diagnostics import pareto_k, share_text
 from tests.problems.bandits import recommender
 from tests.problems.chain import chain
 from tests.problems.gridworld import gridworld
@@ -53,6 +53,18 @@ def test_missing_support_shows_in_the_mean_weight() -> None:
     diagnostics = ove.diagnose(statistics(rng.uniform(0.5, 1.1, 1000)))
     assert diagnostics.unsupported_fraction == pytest.approx(0.2, abs=0.02)
     assert "never takes" in diagnostics.warnings[0]
+
+
+def test_shares_are_shown_without_exponents() -> None:
+    hardly_any = ove.diagnose(statistics(np.full(1000, 1e-3)))
+    assert "(about 99.9% of its outcomes)" in hardly_any.warnings[0]
+    none = ove.diagnose(statistics(np.array([1e-9] * 999 + [2e-9])))
+    assert "(about 100% of its outcomes)" in none.warnings[0]
+    one = ove.diagnose(statistics(np.array([1.0] + [0.0] * 999)))
+    assert "largest share of weight  100%" in str(one)
+    shares = (0.0, 1e-9, 1e-5, 0.123, 0.98999, 0.995, 0.99999, 1.0)
+    texts = ("0%", "less than 0.0001%", "0.001%", "12%", "99%", "99.5%", "100%", "100%")
+    assert tuple(map(share_text, shares)) == texts
 
 
 def test_a_log_of_impossible_trajectories() -> None:

@@ -180,6 +180,7 @@ def test_scaling_rewards_scales_the_variance_by_the_square(estimator: str) -> No
     assert second == pytest.approx(9.0 * first, rel=1e-9)
 
 
+@pytest.mark.filterwarnings("ignore::ove_sb3.errors.SupportWarning")
 def test_pair_is_never_negative_where_the_paper_is() -> None:
     rng = np.random.default_rng(3)
     lowest = 0.0

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy.stats import binomtest
 
 import ove_sb3 as ove
-from ove_sb3.core.sequence import look_sizes
+from ove_sb3.core.sequence import evaluation_sizes
 from ove_sb3.core.under_way import under_way
 
 DELTA = 0.2
@@ -146,7 +146,7 @@ def test_who_is_under_way() -> None:
 
 def test_a_longer_log_only_adds_to_the_sequence() -> None:
     weights, returns = bandit(3_000, np.random.default_rng(0))
-    sizes = look_sizes(3_000)
+    sizes = evaluation_sizes(3_000)
     cut = int(sizes[-4])
     whole = sequence(weights, returns, "mean")
     part = sequence(weights[:cut], returns[:cut], "mean")
@@ -175,7 +175,15 @@ def test_the_figure() -> None:
     assert axes.get_xlabel() == "episodes"
     (own,) = result.plot().axes
     assert own.get_ylabel() == "mean of the return"
+
+
+def test_invalid_input() -> None:
+    weights, returns = bandit(500, np.random.default_rng(2))
     with pytest.raises(ove.InvalidInputError, match="`target_n` must be an integer"):
         sequence(weights, returns, "mean", target_n=0)
     with pytest.raises(ove.InvalidInputError, match="`n_envs` must be 1 for `stats` without"):
         sequence(weights, returns, "mean", n_envs=2)
+    with pytest.raises(ove.InvalidInputError, match="`adaptive` must be True or False, got 'yes'"):
+        sequence(weights, returns, "mean", adaptive="yes")
+    with pytest.raises(ove.InvalidInputError, match="`stats` must be TrajectoryStatistics, got"):
+        ove.confidence_sequence(weights, "mean", reward_range=(0, 1))  # type: ignore[arg-type]

@@ -105,6 +105,7 @@ def test_the_exponential_is_accurate_to_the_last_places() -> None:
     assert _exp(0.0) == 1.0
 
 
+@pytest.mark.filterwarnings("ignore::ove_sb3.errors.SupportWarning")
 def test_shards_joined_equal_the_whole() -> None:
     log_ratios, rewards, lengths = random_log(4, n=60, longest=20)
     whole = ove.trajectory_statistics(log_ratios, rewards, lengths, gamma=0.97, horizon=25)

@@ -1,4 +1,4 @@
-"""A process that has everything imported, and forks children that log, to be killed at any moment.
+"""A process with all imports done, which forks children that log, to be killed at any moment.
 
 ``python nursery.py`` reads lines ``TASK DIRECTORY SEED``. Each forks a child, which prints its
 process id and then a line for every number of acknowledged episodes.
@@ -88,7 +88,7 @@ def learn(path: str, seed: int) -> None:
 
 
 def close(path: str, seed: int) -> None:
-    """Wrappers that are closed and opened again, all the time."""
+    """Wrappers that are closed and opened again without pause."""
     model = ove.UniformPolicy(Counting.action_space, rng=seed)
     inner, n = Counting(seed), 0
     while True:

@@ -1,4 +1,4 @@
-"""An S3 server on this machine, which records what it is asked for."""
+"""A local S3 server that records its requests."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Request(NamedTuple):
 
 
 class S3:
-    """Address of a server, and the requests it has got."""
+    """Address of a server, and the requests it has received."""
 
     def __init__(self, port: int) -> None:
         self.endpoint, self.requests = f"127.0.0.1:{port}", list[Request]()

@@ -75,7 +75,7 @@ def unfinished() -> ove.Trajectories:
 
 
 def routes(frame: pd.DataFrame, folder: Path) -> list[Any]:
-    """The table as it is, in files of all kinds, shuffled, and after a second trip through CSV."""
+    """The table as it is, in files of all kinds, shuffled, and after a second round trip by CSV."""
     paths = [write(frame, folder / f"steps{suffix}") for suffix in SUFFIXES]
     shuffled = write(frame.sample(frac=1.0, random_state=0), folder / "shuffled.csv")
     again = write(pd.read_csv(shuffled), folder / "again.csv")

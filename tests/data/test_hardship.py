@@ -1,4 +1,4 @@
-"""Full disks, missing permissions and forks: our errors, old data intact, and writing continues."""
+"""Full disks, missing permissions, forks: our own errors, intact data, and writing continues."""
 
 from __future__ import annotations
 

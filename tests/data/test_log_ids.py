@@ -79,7 +79,7 @@ def test_parts_of_one_split_share_nothing() -> None:
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_parts_that_share_episodes_are_never_told_apart(seed: int) -> None:
+def test_identifiers_reveal_shared_episodes(seed: int) -> None:
     """Identifiers reveal common episodes of any two parts made by slices, splits and joins."""
     rng = np.random.default_rng(seed)
     data = some(24)

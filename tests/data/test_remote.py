@@ -171,6 +171,39 @@ def test_any_file_system_of_pyarrow(tmp_path: Path) -> None:
         ove.open_log("nonsense://bucket/log")
 
 
+def test_a_file_uri_names_a_local_path(tmp_path: Path) -> None:
+    data, path = some(12, seed=3), tmp_path / "a log"
+    data.save(path.as_uri())
+    for uri in (path.as_uri(), Path(path.as_uri()), f"file://localhost{path}"):
+        log = ove.open_log(uri)
+        assert log.path == path
+        same(log.load(), data)
+        same(ove.Trajectories.load(uri), data)
+    with pytest.raises(ove.InvalidInputError, match="three slashes"):
+        ove.open_log("file://log")
+
+
+def test_file_uris_on_the_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    path = make_log(tmp_path / "log", some(12, seed=3))
+
+    def run(*arguments: str) -> str:
+        result = CliRunner().invoke(app, arguments)
+        assert result.exit_code == 0, result.output
+        return result.stdout
+
+    for command in (["inspect"], ["inspect", "--verify"], ["compact"], ["repair"]):
+        assert run(*command, path.as_uri(), "--json") == run(*command, str(path), "--json")
+    target = tmp_path / "new"
+    run("collect", "uniform", "CartPole-v1", target.as_uri(), "--episodes", "3")
+    assert len(ove.open_log(target)) == 3
+    remote = ["collect", "uniform", "CartPole-v1", "s3://bucket/log", "--episodes", "3"]
+    refused = CliRunner().invoke(app, remote)
+    assert refused.exit_code == 3
+    assert "directory of this machine" in refused.output
+    assert sorted(tmp_path.iterdir()) == [path, target]
+
+
 def test_logs_are_written_locally(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     data = some(3)

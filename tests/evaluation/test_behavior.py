@@ -1,4 +1,4 @@
-"""The candidate against the behavior: its own interval, and requirements relative to it."""
+"""The behavior's own interval, and requirements on the candidate relative to the behavior."""
 
 from __future__ import annotations
 

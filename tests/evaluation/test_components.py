@@ -1,4 +1,4 @@
-"""The candidate against one policy of a mixture that was drawn once per episode."""
+"""Requirements relative to one policy of a mixture that was drawn once per episode."""
 
 from __future__ import annotations
 

@@ -84,6 +84,46 @@ def test_the_logged_range_is_no_advice_about_a_candidate_that_is_not_in_the_log(
     assert "MixturePolicy" in result.advice[-1]
 
 
+def coins(n: int, share: float, p: float, steps: int) -> tuple[ove.Trajectories, Any]:
+    """Coins of the behavior, or in a share of the episodes of the candidate, and its log-ratios."""
+    rng = np.random.default_rng(5)
+    heads = np.where(rng.random(n) < share, p, 0.5)
+    actions = (rng.random((n, steps)) < heads[:, None]).astype(int)
+    data = ove.Trajectories.from_arrays(
+        observations=np.zeros((actions.size, 1)),
+        actions=actions.ravel(),
+        log_probs=np.full(actions.size, np.log(0.5)),
+        rewards=actions.ravel().astype(float),
+        lengths=np.full(n, steps),
+        metadata={"horizon": steps, "reward_range": (0.0, 1.0)},
+    )
+    return data, np.log(np.where(actions.ravel() == 1, p, 1 - p))
+
+
+@pytest.mark.parametrize(("p", "steps"), [(0.9, 16), (0.85, 30), (0.9, 40), (0.05, 20)])
+def test_only_the_width_is_predicted_for_a_candidate_that_is_not_in_the_log(
+    p: float, steps: int
+) -> None:
+    data, candidate = coins(500, 0.0, p, steps)
+    result = ove.evaluate(data, candidate, gamma=1.0, quantities=["variance"], approximate=None)
+    assert np.isnan(result.variance)
+    (one,) = (some for some in result.suggestions if "MixturePolicy" in some.action)
+    assert np.isnan(one.lower)
+    assert np.isnan(one.upper)
+    assert f"variance in an interval up to about {one.width:.3g} wide. The candidate" in str(one)
+    assert "cannot be predicted" in one.condition
+    # The log of such a mixture, with the truth in the interval.
+    canary, candidate = coins(500, 0.1, p, steps)
+    log_weights = np.add.reduceat(candidate - np.log(0.5), canary.starts)
+    weights = 1.0 / (0.9 * np.exp(-log_weights) + 0.1)
+    stats = ove.trajectory_statistics(
+        np.log(weights), canary.returns(), np.ones(500, dtype=int), gamma=1.0, horizon=1
+    )
+    interval = ove.variance_interval(stats, return_range=(0, steps), max_weight=10.0)
+    assert steps * p * (1 - p) in interval
+    assert 0.4 * one.width < interval.width < 1.2 * one.width
+
+
 def test_more_episodes_are_not_suggested_where_they_cannot_help() -> None:
     data, _ = log(60)
     never = np.full(data.n_steps, -np.inf)  # the candidate takes no logged action

@@ -12,6 +12,7 @@ import pytest
 from numpy.typing import NDArray
 
 import ove_sb3 as ove
+from ove_sb3.core.diagnostics import is_impossible
 
 
 def log(n: int, horizon: int) -> ove.Trajectories:
@@ -100,6 +101,63 @@ def test_few_trajectories_are_no_lack_of_support() -> None:
     data = log(2, 3)
     result = ove.evaluate(data, data.log_probs, gamma=1.0)
     assert result.mean == pytest.approx(data.returns().mean())
+
+
+def test_a_negative_estimate_of_a_variance_is_left_out_and_explained(tmp_path: Path) -> None:
+    """The candidate mostly takes action 1; only the first of six steps is rewarded."""
+    n, horizon = 100, 6
+    actions = np.random.default_rng(6).integers(0, 2, n * horizon)
+    data = ove.Trajectories.from_arrays(
+        observations=np.zeros((actions.size, 1)),
+        actions=actions,
+        log_probs=np.full(actions.size, np.log(0.5)),
+        rewards=np.where(np.arange(actions.size) % horizon == 0, 10.0 * actions, 0.0),
+        lengths=np.full(n, horizon),
+        metadata={"horizon": horizon, "reward_range": (0.0, 10.0)},
+    )
+    result = ove.evaluate(data, takes(data, 0.9), gamma=1.0, quantities=["mean", "variance", "std"])
+    assert result.stats is not None
+    value = ove.estimate_variance(result.stats)
+    assert value < -1.0
+    assert math.isnan(result.variance)
+    assert math.isnan(result.std)
+    assert not math.isnan(result.mean)
+    assert any("estimates may be far off: collect more" in text for text in result.warnings)
+    (text,) = (text for text in result.warnings if "no estimate of" in text)
+    assert f"no estimate of the variance: 'crossfit' gives {value:.4g}, but" in text
+    assert "the stated ranges allow only values in [0, 900]" in text
+    assert "nan" not in str(result)
+    result.save_html(tmp_path / "report.html")
+    assert result.check("variance <= 1").episodes_needed is None
+
+
+def test_an_estimate_may_leave_the_range_by_its_sampling_error() -> None:
+    """Half of the returns are 0 and half 1, the largest variance possible: 1/4."""
+    n = 40
+    data = ove.Trajectories.from_arrays(
+        observations=np.zeros((n, 1)),
+        actions=np.zeros(n, int),
+        log_probs=np.full(n, np.log(0.5)),
+        rewards=np.arange(n) // 2 % 2,
+        lengths=np.ones(n, int),
+        metadata={"horizon": 1, "reward_range": (0.0, 1.0)},
+    )
+    result = ove.evaluate(data, data.log_probs, gamma=1.0)
+    assert 0.25 < result.variance == pytest.approx(0.25 * n / (n - 1), rel=0.05)
+    assert result.stats is not None
+    for value, impossible in ((-0.01, True), (-1e-12, False), (0.3, False), (0.35, True)):
+        assert is_impossible(value, (0.0, 0.25), result.stats, positive=True) is impossible
+    for value, impossible in ((-0.01, False), (1.3, False), (1.35, True), (-0.4, True)):
+        assert is_impossible(value, (0.0, 1.0), result.stats, positive=False) is impossible
+
+
+def test_an_estimate_without_support_warns() -> None:
+    data = log(500, 12)
+    stats = ove.trajectory_statistics(
+        takes(data, 0.99) - data.log_probs, data.rewards, data.lengths, gamma=1.0, horizon=12
+    )
+    with pytest.warns(ove.errors.SupportWarning, match="unreliable: the log is worth"):
+        ove.estimate_variance(stats)
 
 
 def test_an_estimate_outside_its_interval_is_explained() -> None:

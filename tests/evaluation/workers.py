@@ -1,4 +1,4 @@
-"""Candidates that observe the worker that scores them; in a module that workers can import."""
+"""Candidates that kill or record the worker that scores them, in a module that workers import."""
 
 from __future__ import annotations
 

@@ -120,7 +120,7 @@ def check_estimate(result: float, given: dict[str, Any]) -> None:
 
 
 def check_trajectories(result: ove.Trajectories, given: dict[str, Any]) -> None:
-    """The arrays are those that were given, whole."""
+    """The arrays equal those that were given."""
     for name in ("log_probs", "rewards", "lengths", "actions"):
         np.testing.assert_array_equal(getattr(result, name), np.asarray(given[name]))
     assert result.log_probs.size == result.rewards.size == len(result.actions)

@@ -34,7 +34,7 @@ class Coins(gym.Env[Any, Any]):
 
 
 def ppo(seed: int, venv: Any = None, **options: Any) -> PPO:
-    """A PPO that fits what it sees, by chance or not."""
+    """A PPO that overfits: it learns from chance outcomes as well."""
     arguments: dict[str, Any] = {
         "n_steps": 128,
         "batch_size": 128,

@@ -124,7 +124,7 @@ def exact_moments(forward: NDArray[np.float64], gamma: float = GAMMA) -> tuple[f
 
 
 def with_unfinished(data: ove.Trajectories, n_missing: int) -> ove.Trajectories:
-    """As if logged one after another, until `n_missing` more had begun but not ended."""
+    """The log of one environment that stopped with `n_missing` further episodes unfinished."""
     begins = begin_key(7, 0) + np.arange(len(data))
     record = LoggingRecord(len(data) + n_missing, len(data), n_steps=data.n_steps)
     metadata = replace(data.metadata, begun={"7": record})

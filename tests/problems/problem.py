@@ -43,7 +43,7 @@ class Problem:
     def statistics(
         self, n: int, rng: np.random.Generator, *, known: bool = False
     ) -> TrajectoryStatistics:
-        """Draw n trajectories and compute their statistics, `known`: for a known behavior."""
+        """Statistics of n trajectories; if `known`, with the columns for a known behavior."""
         if not known:
             log = self.sample(n, rng)
             return trajectory_statistics(*log, gamma=self.gamma, horizon=self.horizon)

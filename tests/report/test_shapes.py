@@ -1,4 +1,4 @@
-"""The numbers behind the pictures, the tables and the text."""
+"""Data of charts and tables, and numbers in text."""
 
 from __future__ import annotations
 

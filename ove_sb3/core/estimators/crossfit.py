@@ -111,7 +111,7 @@ def base_columns(stats: TrajectoryStatistics) -> tuple[FloatArray, float]:
     """CDIS and PDIS with their weights, the full-trajectory forms with theirs, and ones; (9, n).
 
     Returns are measured from a reference, returned as well: the overall self-normalized mean. That
-    only keeps differences from cancelling; the estimate does not depend on it.
+    only keeps differences from canceling; the estimate does not depend on it.
     """
     w, c = stats.weights, stats.effective_horizon
     reference = float(np.sum(w * stats.returns) / w.sum()) if w.any() and w.size >= 4 else 0.0

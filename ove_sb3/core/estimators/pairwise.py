@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from ove_sb3._validation import FloatArray, IntArray
+from ove_sb3._validation import FloatArray
 from ove_sb3.core.statistics import TrajectoryStatistics
+from ove_sb3.core.steps import running_sums
 from ove_sb3.errors import InvalidInputError
 
 from .base import Estimator, add
@@ -17,7 +18,7 @@ _ROUGH = 1e-3  # relative rounding error that is not tolerated
 
 def _pair(weights: FloatArray, returns: FloatArray) -> float:
     """1/2 sum over i != j of w_i w_j (G_i - G_j)^2, over n (n - 1)."""
-    # Centering first changes nothing in exact arithmetic and keeps the difference from cancelling.
+    # Centering first changes nothing in exact arithmetic and keeps the difference from canceling.
     centered = returns - self_normalized_mean(weights, returns)
     n = weights.size
     first, second = np.sum(weights * centered), np.sum(weights * centered**2)
@@ -78,9 +79,9 @@ def _pair_cdis_influence(stats: TrajectoryStatistics) -> FloatArray:
     gained_squares, gained = after_squared - before_squared, after - before
     starts, lengths = steps.starts, steps.lengths
     time = np.arange(stats.n_steps) - np.repeat(starts, lengths)
-    rho = np.exp(_cumulative(steps.scores.log_ratios, starts, lengths))
+    rho = np.exp(running_sums(steps.scores.log_ratios, lengths))
     reward = steps.gamma**time * steps.rewards
-    S = _cumulative(reward, starts, lengths)
+    S = running_sums(reward, lengths)
     S_before = S - reward
     running = rho * (
         gained_squares[time]
@@ -91,14 +92,6 @@ def _pair_cdis_influence(stats: TrajectoryStatistics) -> FloatArray:
     values = np.add.reduceat(running, starts)
     values += stats.weights * (tails[0] - 2 * stats.returns * tails[1])
     return np.asarray(values - values.mean())
-
-
-def _cumulative(values: FloatArray, starts: IntArray, lengths: IntArray) -> FloatArray:
-    """Cumulative sums within every episode, (n_steps,)."""
-    result = np.empty_like(values)
-    for start, length in zip(starts, lengths, strict=True):
-        np.cumsum(values[start : start + length], out=result[start : start + length])
-    return result
 
 
 add(Estimator("pair_cdis", "variance", _pair_cdis, influence=_pair_cdis_influence, unbiased=True))

@@ -13,7 +13,7 @@ import numpy as np
 
 from ove_sb3._validation import FloatArray
 from ove_sb3.core.statistics import TrajectoryStatistics
-from ove_sb3.core.steps import Column, Steps
+from ove_sb3.core.steps import Column, Steps, running_sums
 
 from .base import Estimator, add
 
@@ -22,20 +22,12 @@ def per_decision(steps: Steps, phi: Callable[[FloatArray], FloatArray]) -> Float
     """Per-decision importance sampling of phi(G), one value per trajectory, (n,)."""
     n_steps = steps.rewards.size
     time = np.arange(n_steps) - np.repeat(steps.starts, steps.lengths)
-    rho = np.exp(_running_sums(steps.scores.log_ratios, steps))
-    after = _running_sums(steps.gamma**time * steps.rewards, steps)
+    rho = np.exp(running_sums(steps.scores.log_ratios, steps.lengths))
+    after = running_sums(steps.gamma**time * steps.rewards, steps.lengths)
     before = np.concatenate([[0.0], after[:-1]])
     before[steps.starts] = 0.0
     gained = rho * (phi(after) - phi(before))
     return np.asarray(phi(np.zeros(1))[0] + np.add.reduceat(gained, steps.starts))
-
-
-def _running_sums(values: FloatArray, steps: Steps) -> FloatArray:
-    """Cumulative sums within every episode, (n_steps,)."""
-    sums = np.empty_like(values)
-    for start, length in zip(steps.starts, steps.lengths, strict=True):
-        np.cumsum(values[start : start + length], out=sums[start : start + length])
-    return sums
 
 
 def _column_name(x: float) -> str:

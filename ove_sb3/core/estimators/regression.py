@@ -2,7 +2,7 @@
 
 `crossfit` fits on other folds what it applies to each, which makes it exactly unbiased. With few
 trajectories that costs: every fit uses a part of them. Fitted once on all of them, the same
-regression has a bias of order 1/n, downwards as a rule, and at n = 100 a clearly smaller error.
+regression has a bias of order 1/n, downward as a rule, and at n = 100 a clearly smaller error.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ from ove_sb3.policies.fingerprint import Part, value_parts
 from ove_sb3.policies.observations import Observation
 from ove_sb3.policies.policy import NO_CONTEXT, PolicyContext
 from ove_sb3.policies.registry import register_adapter
-from ove_sb3.policies.uniform import n_actions
+from ove_sb3.policies.uniform import epsilon_greedy_range
 
 from . import acting
 from .adapter import NetworkAdapter
@@ -57,12 +57,12 @@ class GreedyAdapter(NetworkAdapter):
     @property
     @override
     def min_probability(self) -> float:
-        return self.epsilon / n_actions(self.action_space)
+        return epsilon_greedy_range(self.epsilon, self.action_space)[0]
 
     @property
     @override
     def max_probability(self) -> float:
-        return 1.0 - self.epsilon + self.min_probability
+        return epsilon_greedy_range(self.epsilon, self.action_space)[1]
 
     @override
     def distribution(

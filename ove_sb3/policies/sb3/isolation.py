@@ -21,7 +21,9 @@ def untouched(model: Any) -> Iterator[None]:
     """
     spaces = _action_spaces(model)
     generators = [space._np_random for space in spaces]
-    states = [None if each is None else each.bit_generator.state for each in generators]
+    states = [
+        None if generator is None else generator.bit_generator.state for generator in generators
+    ]
     policy = getattr(model, "policy", None)
     modules = list(policy.modules()) if isinstance(policy, torch.nn.Module) else []
     modes = [module.training for module in modules]
@@ -46,5 +48,5 @@ def untouched(model: Any) -> Iterator[None]:
 def _action_spaces(model: Any) -> list[Any]:
     """The model's action space and its environment's, which are often one object."""
     env = model.get_env() if hasattr(model, "get_env") else None
-    found = [getattr(owner, "action_space", None) for owner in (model, env)]
-    return list({id(space): space for space in found if space is not None}.values())
+    action_spaces = [getattr(owner, "action_space", None) for owner in (model, env)]
+    return list({id(space): space for space in action_spaces if space is not None}.values())

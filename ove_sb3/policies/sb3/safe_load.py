@@ -129,7 +129,7 @@ def safe_load_model(
 
 
 class _Refused(Exception):  # noqa: N818
-    """What a file holds that cannot be loaded safely, and the remedy."""
+    """Content of a file that cannot be loaded safely, and the remedy."""
 
 
 def _read(file: Path) -> tuple[dict[str, Any], dict[str, torch.Tensor]]:
@@ -232,8 +232,8 @@ def _sizes(value: Any) -> Iterator[float]:
         value = list(value.values())
     if isinstance(value, list):
         yield len(value)
-        for each in value:
-            yield from _sizes(each)
+        for entry in value:
+            yield from _sizes(entry)
     elif isinstance(value, int):
         yield value
 
