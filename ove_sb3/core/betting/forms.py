@@ -34,6 +34,7 @@ class Form:
     low: float
     high: float
     max_weight: float
+    n_columns = 3
 
 
 @dataclass(frozen=True)
@@ -50,6 +51,7 @@ class TruncatedForm:
     low: float
     high: float
     max_weight: float
+    n_columns = 4
 
     @property
     def columns(self) -> FloatArray:
@@ -95,7 +97,8 @@ def truncated_forms(
     return [TruncatedForm(sample, values, low, high, cap) for cap in CAPS if cap <= most]
 
 
-def _truncated_returns(sample: Sample, reference: float, sign: float) -> list[TruncatedForm]:
+def truncated_returns(sample: Sample, reference: float, sign: float = 1.0) -> list[TruncatedForm]:
+    """Forms of the mean of sign G with truncated weights; none if the behavior is not known."""
     values = sign * (sample.stats.returns[sample.order] - reference)
     low, high = sorted(sign * (end - reference) for end in sample.limits.return_range)
     return truncated_forms(sample, values, low, high)
@@ -112,7 +115,7 @@ def coupled_forms(sample: Sample, reference: float) -> list[AnyForm]:
         X, E, B = stats.cdis[order], stats.cdis_cross[order], stats.cdis_ones[order]
         columns = np.stack([X - 2 * r0 * E + r0**2 * B, (E - r0 * B) / c, B / c**2])
         forms.append(Form(columns, low - reference, high - reference, limits.max_cdis_weight))
-    return [*forms, *_truncated_returns(sample, reference, 1.0)]
+    return [*forms, *truncated_returns(sample, reference)]
 
 
 def per_decision_forms(sample: Sample, reference: float, sign: float) -> list[AnyForm]:
@@ -128,7 +131,7 @@ def per_decision_forms(sample: Sample, reference: float, sign: float) -> list[An
         columns = np.stack([whole.columns[0], first, weight])
         forms.append(Form(columns, low - reference, high - reference, limits.max_pdis_weight))
     signed = [_mirrored(form) for form in forms] if sign < 0 else forms
-    return [*signed, *_truncated_returns(sample, reference, sign)]
+    return [*signed, *truncated_returns(sample, reference, sign)]
 
 
 def _mirrored(form: Form) -> Form:

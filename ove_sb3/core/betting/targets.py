@@ -10,7 +10,7 @@ from itertools import pairwise
 import numpy as np
 from scipy.special import ndtri
 
-from ove_sb3._validation import FloatArray
+from ove_sb3._validation import FloatArray, IntArray
 
 from .capital import BetTarget, effective_second_moment
 from .forms import AnyForm, TruncatedForm
@@ -90,6 +90,45 @@ class Past:
 
 
 @dataclass(frozen=True)
+class ChosenBets:
+    """A bet target, and the forms that were chosen for it.
+
+    Attributes
+    ----------
+    target : BetTarget
+        Its columns are those of the forms, one form after another.
+    center : float
+        The pilot's estimate of the mean of the target.
+    unit : float
+        Scale of the bound.
+    forms : list of Form or TruncatedForm
+        Forms that are bet on in some epoch.
+    of_epoch : ndarray of int64, (n_epochs,)
+        Index of the form of every epoch.
+    """
+
+    target: BetTarget
+    center: float
+    unit: float
+    forms: list[AnyForm]
+    of_epoch: IntArray
+
+    def coefficients_from(self, first: int) -> FloatArray:
+        """Coefficients of the target without the first columns of every form, (n_epochs, m)."""
+        place = np.concatenate([np.arange(form.n_columns) for form in self.forms])
+        return np.ascontiguousarray(self.target.coefficients[:, place >= first])
+
+    def weights(self, schedule: Schedule) -> FloatArray:
+        """Weight of every observation in the form of its bet, (n,)."""
+        epochs = epoch_of_bets(schedule)
+        result = np.empty(epochs.size)
+        for k, form in enumerate(self.forms):
+            own = self.of_epoch[epochs] == k
+            result[own] = form.columns[2][own]
+        return result
+
+
+@dataclass(frozen=True)
 class _Bets:
     """The best bet of one form in every epoch, by the bound predicted from the past."""
 
@@ -105,14 +144,13 @@ def bet_against(
     schedule: Schedule,
     level: float,
     choices_of: Callable[[AnyForm, FloatArray, FloatArray], Choices],
-) -> tuple[BetTarget, float, float]:
+) -> ChosenBets:
     """Build the bet target x = q (weight - 1) - z + constant.
 
     Form, center and q are chosen per epoch, by the bound predicted from the past of the epoch only.
     As z <= bound * weight, x >= constant - q - (bound - q) max_weight for every q <= bound. A form
     with charges bets against z + bound * charge, which has the same bound; it must follow a form
-    of the same values without charges. Also returns the pilot's estimate of the mean of x and the
-    scale of its bound.
+    of the same values without charges.
     """
     bets = []
     for form in forms:
@@ -138,26 +176,23 @@ def bet_against(
         np.array([getattr(form_bets, name) for form_bets in bets])[best, epochs]
         for name in ("constants", "lower_bounds", "expected")
     )
-    second_moments = np.array(
-        [
-            effective_second_moment(
-                np.einsum("i,in->n", x, recent(columns, schedule, epoch)),
-                level,
-                float(schedule.planned[epoch]),
-            )
-            for epoch, x in enumerate(coefficients)
-        ]
-    )
+    second_moments = effective_second_moments(columns, coefficients, schedule, level)
     max_excess = np.full(len(best), np.inf)
     if schedule.unfinished is None:
         errors = np.sqrt(second_moments / schedule.epochs)
         max_excess = expected + _PLAUSIBLE * errors - lower_bounds
     target = BetTarget(columns, coefficients, constants, lower_bounds, second_moments, max_excess)
-    return target, float(expected[0]), math.sqrt(second_moments[0] / schedule.grid_n)
+    unit = math.sqrt(second_moments[0] / schedule.grid_n)
+    chosen = [forms[k] for k in used]
+    return ChosenBets(target, float(expected[0]), unit, chosen, np.searchsorted(used, best))
 
 
-def _second_moments(
-    columns: FloatArray, coefficients: FloatArray, schedule: Schedule, level: float, most: int
+def effective_second_moments(
+    columns: FloatArray,
+    coefficients: FloatArray,
+    schedule: Schedule,
+    level: float,
+    most: int = _PAST_CAP,
 ) -> FloatArray:
     """Effective second moment of every epoch's bets, from its latest past, (e,)."""
     values = (
@@ -170,7 +205,14 @@ def _second_moments(
     )
 
 
-def _predicted_again(form: AnyForm, bets: _Bets, schedule: Schedule, level: float) -> FloatArray:
+def predicted_bounds(
+    form: AnyForm,
+    coefficients: FloatArray,
+    expected: FloatArray,
+    lower_bounds: FloatArray,
+    schedule: Schedule,
+    level: float,
+) -> FloatArray:
     """Predicted bounds with the effective second moment, (e,).
 
     The variance compares bets with the same tail of gains fairly, but would favor a truncated form
@@ -179,18 +221,24 @@ def _predicted_again(form: AnyForm, bets: _Bets, schedule: Schedule, level: floa
     are not used where the past is too small to contain such weights.
     """
     n, columns = schedule.planned, form.columns
-    square = _second_moments(columns, bets.coefficients, schedule, level, _FEW)
+    square = effective_second_moments(columns, coefficients, schedule, level, _FEW)
     loss = -_LUCK * ndtri(level) * np.sqrt(square / n)
     if isinstance(form, TruncatedForm):
         loss = loss + _CAUTION * np.sqrt(square / schedule.epochs)
         one_step = form.sample.stats.horizon == 1
         fewest = _FEWEST_PER_WEIGHT if one_step else _FEWEST_OVER_STEPS
         loss[schedule.epochs < fewest * form.max_weight] = np.inf
-    room = bets.expected - bets.lower_bounds
+    room = expected - lower_bounds
     loss = loss - math.log(level) * room / n
     if schedule.unfinished_fraction is not None:
         loss = loss + schedule.unfinished_fraction * room
-    return np.asarray(bets.expected - loss)
+    return np.asarray(expected - loss)
+
+
+def _predicted_again(form: AnyForm, bets: _Bets, schedule: Schedule, level: float) -> FloatArray:
+    return predicted_bounds(
+        form, bets.coefficients, bets.expected, bets.lower_bounds, schedule, level
+    )
 
 
 def _best_bets(
@@ -241,3 +289,11 @@ def recent(
     """Columns of the latest observations before an epoch, at most `most`."""
     end = int(schedule.epochs[epoch])
     return columns[:, max(0, end - most) : end]
+
+
+def epoch_of_bets(schedule: Schedule) -> IntArray:
+    """Epoch whose bets apply to every observation, (n,); the first for those not bet on."""
+    if schedule.bet_block is None or not schedule.epoch_of_block.size:
+        epochs = np.searchsorted(schedule.epochs, np.arange(schedule.n), side="right") - 1
+        return np.asarray(np.maximum(epochs, 0))
+    return np.asarray(schedule.epoch_of_block[np.maximum(schedule.bet_block, 0)])

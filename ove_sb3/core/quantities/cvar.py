@@ -23,12 +23,11 @@ from ove_sb3.core.betting.averages import (
     mean_lower,
     mean_target,
     target_lower,
-    value_form,
     value_forms,
 )
-from ove_sb3.core.betting.capital import BetTarget
 from ove_sb3.core.betting.forms import AnyForm
 from ove_sb3.core.betting.schedule import Schedule
+from ove_sb3.core.betting.targets import ChosenBets
 from ove_sb3.core.estimators.weighted_distribution import WeightedDistribution
 from ove_sb3.core.pilot import PilotDistribution
 from ove_sb3.core.sample import Sample
@@ -144,7 +143,7 @@ def cvar_upper(sample: Sample, p: float, level: float) -> float:
         expected = pilot.mean(excess[: pilot.size])
         if bets is None or abs(expected - bets.expected) > _ALIKE * bets.expected:
             bets = _CellBets.of(sample, excess, highest, expected, schedule, level)
-        bound = max(bound, r - bets.lower(sample, excess, highest, expected, r - bound))
+        bound = max(bound, r - bets.lower(excess, highest, expected, r - bound))
     return bound
 
 
@@ -152,13 +151,13 @@ def cvar_upper(sample: Sample, p: float, level: float) -> float:
 class _CellBets:
     """Bets against one cell of the upper bound, which do for cells that are much alike.
 
-    Only the column of the excess and the grid differ: the lower bound on the bet target depends on
+    Only the columns of the excess and the grid differ: the lower bound on the bet target depends on
     the excess being at least 0, and its second moment is a prediction that need not be exact.
     """
 
-    target: BetTarget
-    center: float
-    unit: float
+    bets: ChosenBets
+    weights: list[FloatArray]
+    coefficients: FloatArray
     expected: float
     schedule: Schedule
     level: float
@@ -174,28 +173,20 @@ class _CellBets:
         level: float,
     ) -> _CellBets:
         """Bets chosen for the cell with this excess, of mean `expected` in the pilot."""
-        form = value_form(sample, excess, 0.0, highest)
-        target, center, unit = mean_target([form], schedule, level)
-        return cls(target, center, unit, expected, schedule, level)
+        bets = mean_target(value_forms(sample, excess, 0.0, highest), schedule, level)
+        weights = [form.columns[2:] for form in bets.forms]
+        return cls(bets, weights, bets.coefficients_from(1), expected, schedule, level)
 
-    def lower(
-        self,
-        sample: Sample,
-        excess: FloatArray,
-        highest: float,
-        expected: float,
-        enough: float,
-    ) -> float:
+    def lower(self, excess: FloatArray, highest: float, expected: float, enough: float) -> float:
         """Lower bound on the mean of an excess."""
-        columns = np.stack([sample.weights * excess, sample.weights])
+        columns = [row for own in self.weights for row in (own[0] * excess, *own)]
         target = replace(
-            self.target,
-            columns=columns,
-            coefficients=np.ascontiguousarray(self.target.coefficients[:, 1:]),
+            self.bets.target, columns=np.stack(columns), coefficients=self.coefficients
         )
-        center = self.center + expected - self.expected
+        center = self.bets.center + expected - self.expected
+        unit = self.bets.unit
         return target_lower(
-            target, center, self.unit, self.schedule, self.level, 0.0, highest, enough=enough
+            target, center, unit, self.schedule, self.level, 0.0, highest, enough=enough
         )
 
 

@@ -8,9 +8,10 @@ import numpy as np
 
 from ove_sb3._validation import FloatArray, IntArray, check_real
 from ove_sb3.core.assumptions import Limits
-from ove_sb3.core.betting.averages import BLOCKS, mean_target, value_form
+from ove_sb3.core.betting.averages import BLOCKS, mean_target, value_forms
 from ove_sb3.core.betting.capital import BetTarget, grid_around, last_rejected
 from ove_sb3.core.betting.schedule import Schedule
+from ove_sb3.core.betting.targets import ChosenBets
 from ove_sb3.core.estimators.weighted_distribution import WeightedDistribution, rounding
 from ove_sb3.core.pilot import PilotDistribution
 from ove_sb3.core.sample import Sample
@@ -100,7 +101,8 @@ def threshold_lower(sample: Sample, mass: float, level: float, *, sign: float = 
     The thresholds x are an increasing sequence fixed by the pilot. Each tests "E[w 1{sign G >= x}]
     <= mass", and the first that is not rejected ends the sequence. The result is wrong only if
     the first true hypothesis is rejected: no union bound over the thresholds is needed. With >=,
-    the result is exact at atoms.
+    the result is exact at atoms. For a known behavior w may be a truncated weight: the mean is
+    then no larger.
     """
     schedule = sample.schedule(BLOCKS, large_pilot=True)
     low, high = sorted(sign * end for end in sample.limits.return_range)
@@ -114,8 +116,8 @@ def threshold_lower(sample: Sample, mass: float, level: float, *, sign: float = 
     if not thresholds.size:
         return low
     above = (pilot.quantile(p) - slack <= G).astype(np.float64)
-    target, _, _ = mean_target([value_form(sample, above, 0.0, 1.0)], schedule, level)
-    target = _for_thresholds(target, schedule, mass, ranks)
+    bets = mean_target(value_forms(sample, above, 0.0, 1.0), schedule, level)
+    target = _for_thresholds(bets, schedule, mass, ranks)
     index = last_rejected(target, schedule, np.full(thresholds.size, mass), level)
     return float(thresholds[index]) if index >= 0 else low
 
@@ -142,21 +144,23 @@ def _ranked(
 
 
 def _for_thresholds(
-    target: BetTarget, schedule: Schedule, mass: float, ranks: IntArray
+    bets: ChosenBets, schedule: Schedule, mass: float, ranks: IntArray
 ) -> BetTarget:
     """Extend the bet target of one indicator to the indicators of all thresholds.
 
-    Only the column w 1{G >= x} differs: it becomes a gain of w up to the observation's rank. Until
-    the rarer outcome has been seen a few times, its variance is taken to be that of a fair coin.
+    Only the column w 1{G >= x} differs: it becomes a gain of w up to the observation's rank, with
+    the weight of the form that is bet on. Until the rarer outcome has been seen a few times, its
+    variance is taken to be that of a fair coin.
     """
     seen = schedule.epochs * min(mass, 1.0 - mass)
     least = mass * (1.0 - mass) * np.minimum(1.0, _SEEN / seen)
+    target = bets.target
     return replace(
         target,
-        columns=np.ascontiguousarray(target.columns[2:]),
-        coefficients=np.ascontiguousarray(target.coefficients[:, 2:]),
+        columns=np.concatenate([form.columns[2:] for form in bets.forms]),
+        coefficients=bets.coefficients_from(2),
         second_moments=np.maximum(target.second_moments, least),
         max_excess=np.full_like(target.max_excess, np.inf),
-        gains=np.ascontiguousarray(target.columns[2]),
+        gains=bets.weights(schedule),
         ranks=ranks,
     )
