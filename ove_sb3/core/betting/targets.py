@@ -162,8 +162,12 @@ def bet_against(
     charged = np.array([isinstance(form, TruncatedForm) for form in forms])
     if charged.any():
         beaten = predicted < predicted[~charged].max(axis=0)
-        again = zip(forms, bets, strict=True)
-        predicted = np.array([_predicted_again(form, b, schedule, level) for form, b in again])
+        predicted = np.array(
+            [
+                predicted_bounds(form, b.coefficients, b.expected, b.lower_bounds, schedule, level)
+                for form, b in zip(forms, bets, strict=True)
+            ]
+        )
         predicted[beaten & ~charged[:, None]] = -np.inf  # by another form without charges
     best = np.argmax(predicted, axis=0)
     epochs = np.arange(len(best))
@@ -233,12 +237,6 @@ def predicted_bounds(
     if schedule.unfinished_fraction is not None:
         loss = loss + schedule.unfinished_fraction * room
     return np.asarray(expected - loss)
-
-
-def _predicted_again(form: AnyForm, bets: _Bets, schedule: Schedule, level: float) -> FloatArray:
-    return predicted_bounds(
-        form, bets.coefficients, bets.expected, bets.lower_bounds, schedule, level
-    )
 
 
 def _best_bets(
