@@ -21,6 +21,7 @@ from .forms import AnyForm, TruncatedForm
 from .schedule import Schedule
 from .targets import Past, effective_second_moments, predicted_bounds
 
+_LEAST_GAIN = 0.1  # of the predicted loss without charges, for a truncated form to be chosen
 _SLOPE_SHARES = np.array([0.0, 0.25, 0.5, 0.75, 0.9, 1.0])
 
 
@@ -71,7 +72,9 @@ class SquareBets:
         ]
         best = np.zeros(len(self.means), np.int64)
         if len(candidates) > 1:
-            predicted = [self._predicted(one, schedule, level) for one in candidates]
+            predicted = np.array([self._predicted(one, schedule, level) for one in candidates])
+            # Without charges, what has not been seen costs little: it would be a gain.
+            predicted[0] += _LEAST_GAIN * (self.variances - predicted[0])
             best = np.argmax(predicted, axis=0)
         used, self._of_epoch = np.unique(best, return_inverse=True)
         self._used = [candidates[k] for k in used]

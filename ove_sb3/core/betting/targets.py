@@ -17,15 +17,14 @@ from .forms import AnyForm, TruncatedForm
 from .schedule import Schedule
 
 _PAST_CAP = 1 << 14  # past observations used for the bet sizes
-_FEW = 1 << 11  # for the choice of the form
+_CHOICE_CAP = 1 << 13  # for the choice of the form
 _CONTROLS = np.array([0.0, 0.02, 0.05, 0.1, 0.2, 0.4, 0.7, 1.0])  # from regression slope to bound
-_LUCK = 0.8  # of the loss to variance: less than 1, because the largest capital counts
 _PLAUSIBLE = (
     2.0  # standard errors above the mean of the past: larger means are taken for rare gains
 )
 _CAUTION = 0.3  # standard errors
-_FEWEST_PER_WEIGHT = 32  # past observations per unit of a cap
-_FEWEST_OVER_STEPS = 128  # the same for several steps, over which charges vary more
+_FEWEST_PER_WEIGHT = 8  # past observations per unit of a cap
+_FEWEST_OVER_STEPS = 64  # the same for several steps, over which charges vary more
 _ROUNDING = 1e-15
 
 
@@ -225,8 +224,8 @@ def predicted_bounds(
     are not used where the past is too small to contain such weights.
     """
     n, columns = schedule.planned, form.columns
-    square = effective_second_moments(columns, coefficients, schedule, level, _FEW)
-    loss = -_LUCK * ndtri(level) * np.sqrt(square / n)
+    square = effective_second_moments(columns, coefficients, schedule, level, _CHOICE_CAP)
+    loss = -ndtri(level) * np.sqrt(square / n)
     if isinstance(form, TruncatedForm):
         loss = loss + _CAUTION * np.sqrt(square / schedule.epochs)
         one_step = form.sample.stats.horizon == 1
