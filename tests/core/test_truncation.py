@@ -13,10 +13,8 @@ from numpy.typing import NDArray
 import ove_sb3 as ove
 from ove_sb3.core.assumptions import Assumptions
 from ove_sb3.core.betting import averages, squares, targets
-from ove_sb3.core.betting.capital import BetTarget
 from ove_sb3.core.betting.forms import reference_return, truncated_returns, whole_form
 from ove_sb3.core.betting.schedule import Schedule
-from ove_sb3.core.betting.targets import ChosenBets
 from ove_sb3.core.quantities import as_quantity, cvar, quantile
 from ove_sb3.core.quantities import variance as variance_module
 from ove_sb3.core.sample import Sample
@@ -269,23 +267,6 @@ def test_every_threshold_bets_on_no_more_than_its_probability(
         assert (x >= target.lower_bounds[:, None] - 1e-9).all()
         truth = p @ (sign * G >= threshold - 1e-9)
         assert (x @ problem.probabilities <= truth + 1e-12).all()
-
-
-@pytest.mark.parametrize("overlapping", [False, True])
-def test_gains_have_the_weight_of_the_form_of_their_bet(overlapping: bool) -> None:
-    sample = sample_of(enumerated(1))
-    n = len(sample.stats)
-    overlaps = np.full(n, 7) if overlapping else None
-    schedule = Schedule.plan(n, 400, overlaps)
-    forms = truncated_returns(sample, 0.0)[:2]
-    of_epoch = np.arange(len(schedule.epochs)) % 2
-    nothing = BetTarget(*[np.zeros(0)] * 6)
-    weights = ChosenBets(nothing, 0.0, 1.0, list(forms), of_epoch).weights(schedule)
-    for i in range(schedule.epochs[0] + 7 * overlapping, n):
-        complete = i - 7 if overlapping else i
-        epoch = np.flatnonzero(schedule.epochs <= complete)[-1]
-        cap = (2.0, 3.0)[epoch % 2]
-        assert weights[i] == sample.stats[column_names(cap)[0]][i]
 
 
 @pytest.mark.parametrize("n_draws", [0, 1])

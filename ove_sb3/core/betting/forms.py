@@ -36,6 +36,15 @@ class Form:
     max_weight: float
     n_columns = 3
 
+    @property
+    def bet_columns(self) -> FloatArray:
+        """Columns that are bet on, (3, n)."""
+        return self.columns
+
+    def bet_coefficients(self, coefficients: FloatArray) -> FloatArray:
+        """Coefficients of the columns that are bet on, (e, 3) -> (e, 3)."""
+        return coefficients
+
 
 @dataclass(frozen=True)
 class TruncatedForm:
@@ -44,6 +53,9 @@ class TruncatedForm:
     Its columns (4, n) are computed when they are asked for: there is a form for every cap, and few
     of them are bet on. `values` are in the order in which they are bet on, relative to the
     reference, like their limits.
+
+    A bet is x = c (w' - 1 + k) + w' g - const with g >= 0. What is bet on has w in place of w'
+    before g: the same lower bound, never less, and a mean that is still no larger than it may be.
     """
 
     sample: Sample
@@ -56,9 +68,27 @@ class TruncatedForm:
     @property
     def columns(self) -> FloatArray:
         """Columns w' v^2, w' v, w' and k of the values v, (4, n)."""
-        stats, order, v = self.sample.stats, self.sample.order, self.values
-        w, k = (stats[name][order] for name in column_names(self.max_weight))
+        w, k = self._truncated
+        v = self.values
         return np.stack([w * v * v, w * v, w, k])
+
+    @property
+    def bet_columns(self) -> FloatArray:
+        """Columns w v^2, w v, w and M = w' + k, (4, n)."""
+        w, v = self.sample.weights, self.values
+        return np.stack([w * v * v, w * v, w, sum(self._truncated)])
+
+    def bet_coefficients(self, coefficients: FloatArray) -> FloatArray:
+        """Coefficients of `bet_columns` from those of `columns`, (e, 4) -> (e, 4)."""
+        c = coefficients.copy()
+        c[:, 2] -= c[:, 3]
+        return c
+
+    @property
+    def _truncated(self) -> tuple[FloatArray, FloatArray]:
+        stats, order = self.sample.stats, self.sample.order
+        w, k = (stats[name][order] for name in column_names(self.max_weight))
+        return w, k
 
 
 AnyForm = Form | TruncatedForm

@@ -1,8 +1,8 @@
 """Bets on E[(G - m)^2] for a lower bound on the variance, at any center m.
 
-They are on ``x(m) = w (G - m)^2 - b (M - 1)``. M is the weight that has a mean of 1: w itself, or
-for a truncated form w' + k. With truncated weights nothing is charged: the mass cut off would only
-add to the mean. As w (G - m)^2 >= 0, ``x(m) >= -b (W - 1)`` for all b >= 0 and weights up to W.
+They are on ``x(m) = w (G - m)^2 - b (M - 1)``. M is a weight that has a mean of 1: w itself, or
+for a truncated form w' + k. As w (G - m)^2 >= 0, ``x(m) >= -b (W - 1)`` for all b >= 0 and M up to
+W. Forms are compared by the smaller mean and spread that w' has in place of w.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class SquareBets:
             best = np.argmax(predicted, axis=0)
         used, self._of_epoch = np.unique(best, return_inverse=True)
         self._used = [candidates[k] for k in used]
-        self._columns = np.concatenate([one.form.columns for one in self._used])
+        self._columns = np.concatenate([one.form.bet_columns for one in self._used])
         self._controls = self._chosen([one.controls for one in self._used])
         self._lower_bounds = self._chosen([one.lower_bounds for one in self._used])
         central = [one.less_control(one.square(self.means)) for one in self._used]
@@ -148,7 +148,10 @@ class SquareBets:
 
     def _side_by_side(self, coefficients: Sequence[FloatArray]) -> FloatArray:
         """Coefficients over the columns of all forms, zero but for the form of the epoch."""
-        own = [np.where(self._of_epoch[:, None] == k, c, 0.0) for k, c in enumerate(coefficients)]
+        own = [
+            np.where(self._of_epoch[:, None] == k, one.form.bet_coefficients(c), 0.0)
+            for k, (one, c) in enumerate(zip(self._used, coefficients, strict=True))
+        ]
         return np.concatenate(own, axis=1)
 
 

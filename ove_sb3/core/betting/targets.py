@@ -10,7 +10,7 @@ from itertools import pairwise
 import numpy as np
 from scipy.special import ndtri
 
-from ove_sb3._validation import FloatArray, IntArray
+from ove_sb3._validation import FloatArray
 
 from .capital import BetTarget, effective_second_moment
 from .forms import AnyForm, TruncatedForm
@@ -23,6 +23,9 @@ _PLAUSIBLE = (
     2.0  # standard errors above the mean of the past: larger means are taken for rare gains
 )
 _CAUTION = 0.3  # standard errors
+_RECOVERED = (
+    0.6  # of the charge, in the prediction: weights beyond the cap are gains when they come
+)
 _FEWEST_PER_WEIGHT = 8  # past observations per unit of a cap
 _FEWEST_OVER_STEPS = 64  # the same for several steps, over which charges vary more
 _ROUNDING = 1e-15
@@ -102,29 +105,17 @@ class ChosenBets:
         Scale of the bound.
     forms : list of Form or TruncatedForm
         Forms that are bet on in some epoch.
-    of_epoch : ndarray of int64, (n_epochs,)
-        Index of the form of every epoch.
     """
 
     target: BetTarget
     center: float
     unit: float
     forms: list[AnyForm]
-    of_epoch: IntArray
 
     def coefficients_from(self, first: int) -> FloatArray:
         """Coefficients of the target without the first columns of every form, (n_epochs, m)."""
         place = np.concatenate([np.arange(form.n_columns) for form in self.forms])
         return np.ascontiguousarray(self.target.coefficients[:, place >= first])
-
-    def weights(self, schedule: Schedule) -> FloatArray:
-        """Weight of every observation in the form of its bet, (n,)."""
-        epochs = epoch_of_bets(schedule)
-        result = np.empty(epochs.size)
-        for k, form in enumerate(self.forms):
-            own = self.of_epoch[epochs] == k
-            result[own] = form.columns[2][own]
-        return result
 
 
 @dataclass(frozen=True)
@@ -171,9 +162,13 @@ def bet_against(
     best = np.argmax(predicted, axis=0)
     epochs = np.arange(len(best))
     used = np.unique(best)
-    columns = np.concatenate([forms[k].columns for k in used])
+    columns = np.concatenate([forms[k].bet_columns for k in used])
     coefficients = np.concatenate(
-        [np.where(best[:, None] == k, bets[k].coefficients, 0.0) for k in used], axis=1
+        [
+            np.where(best[:, None] == k, forms[k].bet_coefficients(bets[k].coefficients), 0.0)
+            for k in used
+        ],
+        axis=1,
     )
     constants, lower_bounds, expected = (
         np.array([getattr(form_bets, name) for form_bets in bets])[best, epochs]
@@ -186,8 +181,7 @@ def bet_against(
         max_excess = expected + _PLAUSIBLE * errors - lower_bounds
     target = BetTarget(columns, coefficients, constants, lower_bounds, second_moments, max_excess)
     unit = math.sqrt(second_moments[0] / schedule.grid_n)
-    chosen = [forms[k] for k in used]
-    return ChosenBets(target, float(expected[0]), unit, chosen, np.searchsorted(used, best))
+    return ChosenBets(target, float(expected[0]), unit, [forms[k] for k in used])
 
 
 def effective_second_moments(
@@ -249,7 +243,8 @@ def _best_bets(
         # By regression: the weight has a mean of 1, though not in a small past.
         surplus = (past.means @ past.weight)[:, None] - 1.0
         slopes = np.clip(past.slopes(z), 0.0, choices.bound)
-        expected = choices.constant - past.mean_of(z) + slopes * surplus
+        recovered = _RECOVERED * choices.bound * past.means[:, 3:]
+        expected = choices.constant - past.mean_of(z) + slopes * surplus + recovered
     if math.isfinite(form.max_weight):
         slope = np.minimum(past.slopes(z), choices.bound)[:, :, None]
         short = (1.0 - _CONTROLS) * (bound - slope)  # of the bound; exactly 0 at the last
@@ -286,11 +281,3 @@ def recent(
     """Columns of the latest observations before an epoch, at most `most`."""
     end = int(schedule.epochs[epoch])
     return columns[:, max(0, end - most) : end]
-
-
-def epoch_of_bets(schedule: Schedule) -> IntArray:
-    """Epoch whose bets apply to every observation, (n,); the first for those not bet on."""
-    if schedule.bet_block is None or not schedule.epoch_of_block.size:
-        epochs = np.searchsorted(schedule.epochs, np.arange(schedule.n), side="right") - 1
-        return np.asarray(np.maximum(epochs, 0))
-    return np.asarray(schedule.epoch_of_block[np.maximum(schedule.bet_block, 0)])

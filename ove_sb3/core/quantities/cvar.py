@@ -174,7 +174,7 @@ class _CellBets:
     ) -> _CellBets:
         """Bets chosen for the cell with this excess, of mean `expected` in the pilot."""
         bets = mean_target(value_forms(sample, excess, 0.0, highest), schedule, level)
-        weights = [form.columns[2:] for form in bets.forms]
+        weights = [form.bet_columns[2:] for form in bets.forms]
         return cls(bets, weights, bets.coefficients_from(1), expected, schedule, level)
 
     def lower(self, excess: FloatArray, highest: float, expected: float, enough: float) -> float:

@@ -101,8 +101,7 @@ def threshold_lower(sample: Sample, mass: float, level: float, *, sign: float = 
     The thresholds x are an increasing sequence fixed by the pilot. Each tests "E[w 1{sign G >= x}]
     <= mass", and the first that is not rejected ends the sequence. The result is wrong only if
     the first true hypothesis is rejected: no union bound over the thresholds is needed. With >=,
-    the result is exact at atoms. For a known behavior w may be a truncated weight: the mean is
-    then no larger.
+    the result is exact at atoms.
     """
     schedule = sample.schedule(BLOCKS, large_pilot=True)
     low, high = sorted(sign * end for end in sample.limits.return_range)
@@ -117,7 +116,7 @@ def threshold_lower(sample: Sample, mass: float, level: float, *, sign: float = 
         return low
     above = (pilot.quantile(p) - slack <= G).astype(np.float64)
     bets = mean_target(value_forms(sample, above, 0.0, 1.0), schedule, level)
-    target = _for_thresholds(bets, schedule, mass, ranks)
+    target = _for_thresholds(sample, bets, schedule, mass, ranks)
     index = last_rejected(target, schedule, np.full(thresholds.size, mass), level)
     return float(thresholds[index]) if index >= 0 else low
 
@@ -144,23 +143,22 @@ def _ranked(
 
 
 def _for_thresholds(
-    bets: ChosenBets, schedule: Schedule, mass: float, ranks: IntArray
+    sample: Sample, bets: ChosenBets, schedule: Schedule, mass: float, ranks: IntArray
 ) -> BetTarget:
     """Extend the bet target of one indicator to the indicators of all thresholds.
 
-    Only the column w 1{G >= x} differs: it becomes a gain of w up to the observation's rank, with
-    the weight of the form that is bet on. Until the rarer outcome has been seen a few times, its
-    variance is taken to be that of a fair coin.
+    Only the column w 1{G >= x} differs: it becomes a gain of w up to the observation's rank. Until
+    the rarer outcome has been seen a few times, its variance is taken to be that of a fair coin.
     """
     seen = schedule.epochs * min(mass, 1.0 - mass)
     least = mass * (1.0 - mass) * np.minimum(1.0, _SEEN / seen)
     target = bets.target
     return replace(
         target,
-        columns=np.concatenate([form.columns[2:] for form in bets.forms]),
+        columns=np.concatenate([form.bet_columns[2:] for form in bets.forms]),
         coefficients=bets.coefficients_from(2),
         second_moments=np.maximum(target.second_moments, least),
         max_excess=np.full_like(target.max_excess, np.inf),
-        gains=bets.weights(schedule),
+        gains=sample.weights,
         ranks=ranks,
     )
