@@ -8,7 +8,9 @@ measured from a reference return m0:
 
 A truncated form (see `truncation`) has the truncated weight w' in place of w and a fourth column,
 its charge k. The mass that was cut off counts at the largest value of z: the bet is against
-``z + bound k``, and the weight with a mean of 1 is w' + k.
+``z + bound k``, and the weight with a mean of 1 is M = w' + k. That is what forms are compared by.
+With f = bound - z/w >= 0 the target is ``w' f - c (M - 1)``, up to a constant; the bet is then made
+with w in place of w' before f, which is never less and has the same lower bound.
 """
 
 from __future__ import annotations
@@ -53,9 +55,6 @@ class TruncatedForm:
     Its columns (4, n) are computed when they are asked for: there is a form for every cap, and few
     of them are bet on. `values` are in the order in which they are bet on, relative to the
     reference, like their limits.
-
-    A bet is x = c (w' - 1 + k) + w' g - const with g >= 0. What is bet on has w in place of w'
-    before g: the same lower bound, never less, and a mean that is still no larger than it may be.
     """
 
     sample: Sample
