@@ -13,7 +13,12 @@ from numpy.typing import NDArray
 import ove_sb3 as ove
 from ove_sb3.core.assumptions import Assumptions
 from ove_sb3.core.betting import averages, squares, targets
-from ove_sb3.core.betting.forms import reference_return, truncated_returns, whole_form
+from ove_sb3.core.betting.forms import (
+    AnyForm,
+    reference_return,
+    truncated_returns,
+    whole_form,
+)
 from ove_sb3.core.betting.schedule import Schedule
 from ove_sb3.core.quantities import as_quantity, cvar, quantile
 from ove_sb3.core.quantities import variance as variance_module
@@ -225,7 +230,7 @@ def test_squares_about_any_center_are_bounded_and_have_no_larger_mean(
     sample = sample_of(problem)
     schedule = sample.schedule(100, large_pilot=True)
     reference = reference_return(sample, schedule)
-    forms = [whole_form(sample, reference), *truncated_returns(sample, reference)]
+    forms: list[AnyForm] = [whole_form(sample, reference), *truncated_returns(sample, reference)]
     bets = squares.SquareBets(forms, schedule, 0.05)
     controlled = 0
     for d in (-2.0, -0.3, 0.0, 1.5):
@@ -235,7 +240,7 @@ def test_squares_about_any_center_are_bounded_and_have_no_larger_mean(
         assert (x >= target.lower_bounds[:, None] - 1e-9).all()
         assert (x @ problem.probabilities <= p @ (G - reference - d) ** 2 + 1e-12).all()
         np.testing.assert_allclose(target.lower_bounds, -target.constants * (cap - 1.0))
-        controlled += np.count_nonzero(target.constants > 0.0)
+        controlled += int(np.count_nonzero(target.constants > 0.0))
     assert controlled
 
 
@@ -255,8 +260,12 @@ def test_every_threshold_bets_on_no_more_than_its_probability(
         thresholds.append(found[0])
         return found
 
+    def capture(target: Any, *_: Any) -> int:
+        seen.append(target)
+        return 0
+
     monkeypatch.setattr(quantile, "_ranked", ranked)
-    monkeypatch.setattr(quantile, "last_rejected", lambda target, *_: seen.append(target) or 0)
+    monkeypatch.setattr(quantile, "last_rejected", capture)
     quantile.threshold_lower(sample_of(problem), 0.4, 0.05, sign=sign)
     (target,), (levels,) = seen, thresholds
     assert len(target.columns) == 2
