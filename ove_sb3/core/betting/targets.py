@@ -23,9 +23,6 @@ _PLAUSIBLE = (
     2.0  # standard errors above the mean of the past: larger means are taken for rare gains
 )
 _CAUTION = 0.3  # standard errors
-_RECOVERED = (
-    0.6  # of the charge, in the prediction: weights beyond the cap are gains when they come
-)
 _FEWEST_PER_WEIGHT = 8  # past observations per unit of a cap
 _FEWEST_OVER_STEPS = 64  # the same for several steps, over which charges vary more
 _ROUNDING = 1e-15
@@ -243,8 +240,7 @@ def _best_bets(
         # By regression: the weight has a mean of 1, though not in a small past.
         surplus = (past.means @ past.weight)[:, None] - 1.0
         slopes = np.clip(past.slopes(z), 0.0, choices.bound)
-        recovered = _RECOVERED * choices.bound * past.means[:, 3:]
-        expected = choices.constant - past.mean_of(z) + slopes * surplus + recovered
+        expected = choices.constant - past.mean_of(z) + slopes * surplus
     if math.isfinite(form.max_weight):
         slope = np.minimum(past.slopes(z), choices.bound)[:, :, None]
         short = (1.0 - _CONTROLS) * (bound - slope)  # of the bound; exactly 0 at the last
