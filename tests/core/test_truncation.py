@@ -12,8 +12,15 @@ from numpy.typing import NDArray
 
 import ove_sb3 as ove
 from ove_sb3.core.assumptions import Assumptions
-from ove_sb3.core.betting import averages, targets
-from ove_sb3.core.quantities import as_quantity
+from ove_sb3.core.betting import averages, squares, targets
+from ove_sb3.core.betting.forms import (
+    AnyForm,
+    reference_return,
+    truncated_returns,
+    whole_form,
+)
+from ove_sb3.core.betting.schedule import Schedule
+from ove_sb3.core.quantities import as_quantity, cvar, quantile
 from ove_sb3.core.quantities import variance as variance_module
 from ove_sb3.core.sample import Sample
 from ove_sb3.core.statistics import TrajectoryStatistics
@@ -151,37 +158,46 @@ def test_the_tighter_rule_is_refuted_for_draws() -> None:
     assert (w + k).max() > 2.0 or abs(mean - 1.0) > 1e-3
 
 
+def prefer_truncated(monkeypatch: pytest.MonkeyPatch, cap: float | None = None) -> None:
+    """Let truncated forms be chosen, of any or of one cap, however small the past is."""
+    original = targets.predicted_bounds
+
+    def prefer(form: Any, *rest: Any) -> FloatArray:
+        preferred = len(form.columns) == 4 and cap in (None, form.max_weight)
+        return original(form, *rest) + (1e6 if preferred else 0.0)
+
+    for module in (targets, squares):
+        monkeypatch.setattr(module, "predicted_bounds", prefer)
+    for name in ("_FEWEST_PER_WEIGHT", "_FEWEST_OVER_STEPS"):
+        monkeypatch.setattr(targets, name, 0)
+
+
+def sample_of(problem: Enumerated) -> Sample:
+    stats = problem.statistics()
+    limits = Assumptions(1.0, HORIZON, reward_range=(-1.0, 1.0)).limits(stats)
+    return Sample(stats, limits, np.arange(len(stats)), None)
+
+
 def targets_of(
     monkeypatch: pytest.MonkeyPatch, problem: Enumerated, quantity: str, side: str
 ) -> list[Any]:
     """Bet targets of a bound of the quantity, with truncated forms preferred."""
     seen: list[Any] = []
 
-    def capture(target: Any, *_: Any) -> int:
+    def capture(target: Any, _schedule: Any, grid: FloatArray, _level: float) -> int:
         seen.append(target)
-        return 0
+        return len(grid) - 1
 
-    original = targets._predicted_again
-
-    def prefer(form: Any, *rest: Any) -> FloatArray:
-        return original(form, *rest) + (1e6 if len(form.columns) == 4 else 0.0)
-
-    monkeypatch.setattr(targets, "_predicted_again", prefer)
-    for name in ("_FEWEST_PER_WEIGHT", "_FEWEST_OVER_STEPS"):
-        monkeypatch.setattr(targets, name, 0)
+    prefer_truncated(monkeypatch)
     monkeypatch.setattr(averages, "last_rejected", capture)
     monkeypatch.setattr(variance_module, "last_rejected", capture)
-    stats = problem.statistics()
-    limits = Assumptions(1.0, HORIZON, reward_range=(-1.0, 1.0)).limits(stats)
-    sample = Sample(stats, limits, np.arange(len(stats)), None)
-    getattr(as_quantity(quantity), f"betting_{side}")(sample, 0.05)
+    getattr(as_quantity(quantity), f"betting_{side}")(sample_of(problem), 0.05)
     return seen
 
 
 @pytest.mark.parametrize("n_draws", [0, 1])
 @pytest.mark.parametrize(
-    ("quantity", "side"),
-    [("mean", "lower"), ("mean", "upper"), ("variance", "upper"), ("variance", "lower")],
+    ("quantity", "side"), [("mean", "lower"), ("mean", "upper"), ("variance", "upper")]
 )
 def test_what_is_bet_on_is_bounded_and_has_the_right_mean(
     monkeypatch: pytest.MonkeyPatch, quantity: str, side: str, n_draws: int
@@ -192,22 +208,103 @@ def test_what_is_bet_on_is_bounded_and_has_the_right_mean(
     bets = targets_of(monkeypatch, problem, quantity, side)
     assert bets
     for target in bets:
+        assert len(target.columns) % 4 == 0
         x = target.coefficients @ target.columns + target.constants[:, None]
         assert (x >= target.lower_bounds[:, None] - 1e-9).all()
         means = x @ problem.probabilities
-        if quantity == "variance" and side == "upper":
+        if quantity == "variance":
             assert (means <= -variance + 1e-12).all()
-        elif quantity == "mean":
-            stats = problem.statistics()
-            pilot = targets_reference(stats)
+        else:
+            pilot = targets_reference(problem.statistics())
             sign = 1.0 if side == "lower" else -1.0
             assert (means <= sign * (mean - pilot) + 1e-12).all()
 
 
-def targets_reference(stats: TrajectoryStatistics) -> float:
-    from ove_sb3.core.betting.forms import reference_return
-    from ove_sb3.core.betting.schedule import Schedule
+@pytest.mark.parametrize("n_draws", [1, 2])
+@pytest.mark.parametrize("cap", [2.0, 4.0])
+def test_squares_about_any_center_are_bounded_and_have_no_larger_mean(
+    monkeypatch: pytest.MonkeyPatch, cap: float, n_draws: int
+) -> None:
+    problem, (p, G) = enumerated(n_draws), candidate_returns()
+    prefer_truncated(monkeypatch, cap)
+    sample = sample_of(problem)
+    schedule = sample.schedule(100, large_pilot=True)
+    reference = reference_return(sample, schedule)
+    forms: list[AnyForm] = [whole_form(sample, reference), *truncated_returns(sample, reference)]
+    bets = squares.SquareBets(forms, schedule, 0.05)
+    controlled = 0
+    for d in (-2.0, -0.3, 0.0, 1.5):
+        target = bets.target(d, 0.1)
+        assert len(target.columns) == 4
+        x = target.coefficients @ target.columns + target.constants[:, None]
+        assert (x >= target.lower_bounds[:, None] - 1e-9).all()
+        assert (x @ problem.probabilities <= p @ (G - reference - d) ** 2 + 1e-12).all()
+        np.testing.assert_allclose(target.lower_bounds, -target.constants * (cap - 1.0))
+        controlled += int(np.count_nonzero(target.constants > 0.0))
+    assert controlled
 
+
+@pytest.mark.parametrize("n_draws", [0, 1])
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_every_threshold_bets_on_no_more_than_its_probability(
+    monkeypatch: pytest.MonkeyPatch, sign: float, n_draws: int
+) -> None:
+    problem, (p, G) = enumerated(n_draws), candidate_returns()
+    prefer_truncated(monkeypatch, 3.0)
+    seen: list[Any] = []
+    thresholds: list[FloatArray] = []
+    find = quantile._ranked
+
+    def ranked(*args: Any) -> Any:
+        found = find(*args)
+        thresholds.append(found[0])
+        return found
+
+    def capture(target: Any, *_: Any) -> int:
+        seen.append(target)
+        return 0
+
+    monkeypatch.setattr(quantile, "_ranked", ranked)
+    monkeypatch.setattr(quantile, "last_rejected", capture)
+    quantile.threshold_lower(sample_of(problem), 0.4, 0.05, sign=sign)
+    (target,), (levels,) = seen, thresholds
+    assert len(target.columns) == 2
+    assert levels.size > 3
+    base = target.coefficients @ target.columns + target.constants[:, None]
+    for j, threshold in enumerate(levels):
+        x = base + np.where(j < target.ranks, target.gains, 0.0)
+        assert (x >= target.lower_bounds[:, None] - 1e-9).all()
+        truth = p @ (sign * G >= threshold - 1e-9)
+        assert (x @ problem.probabilities <= truth + 1e-12).all()
+
+
+@pytest.mark.parametrize("n_draws", [0, 1])
+def test_every_cell_of_the_cvar_bets_on_no_more_than_its_excess(
+    monkeypatch: pytest.MonkeyPatch, n_draws: int
+) -> None:
+    problem, (p, G) = enumerated(n_draws), candidate_returns()
+    edges = np.array([-3.0, -0.9, 0.1, 1.3, 3.0])
+    cells: list[float] = []
+    lower = cvar._CellBets.lower
+
+    def record(self: Any, excess: FloatArray, highest: float, *rest: float) -> float:
+        cells.append(highest)
+        return lower(self, excess, highest, *rest)
+
+    monkeypatch.setattr(cvar, "_edges", lambda *_: edges)
+    monkeypatch.setattr(cvar._CellBets, "lower", record)
+    bets = targets_of(monkeypatch, problem, "cvar:0.3", "upper")
+    assert len(bets) == len(cells) >= 3
+    for target, highest in zip(bets, cells, strict=True):
+        assert len(target.columns) % 3 == 0
+        k = int(np.abs(edges - (0.3 * highest - 3.0)).argmin())
+        truth = p @ np.where(edges[k - 1] >= G, (edges[k] - G) / 0.3, 0.0)
+        x = target.coefficients @ target.columns + target.constants[:, None]
+        assert (x >= target.lower_bounds[:, None] - 1e-9).all()
+        assert (x @ problem.probabilities <= truth + 1e-12).all()
+
+
+def targets_reference(stats: TrajectoryStatistics) -> float:
     limits = Assumptions(1.0, HORIZON, reward_range=(-1.0, 1.0)).limits(stats)
     sample = Sample(stats, limits, np.arange(len(stats)), None)
     return reference_return(sample, Schedule.plan(len(stats), 400, None))

@@ -72,7 +72,7 @@ def bets(stats: ove.TrajectoryStatistics, n: int, n_envs: int) -> tuple[Schedule
     assert method.running is not None
     sample = Sample.so_far(part, STATED.limits(part), method.running, 300, exact=True)
     schedule = sample.schedule(BLOCKS)
-    return schedule, mean_target(per_decision_forms(sample, 0.3, 1.0), schedule, 0.01)[0]
+    return schedule, mean_target(per_decision_forms(sample, 0.3, 1.0), schedule, 0.01).target
 
 
 @pytest.mark.parametrize("n_envs", [2, 32])

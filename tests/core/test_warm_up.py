@@ -10,8 +10,8 @@ import pytest
 
 import ove_sb3 as ove
 from ove_sb3.core.betting.schedule import Schedule
+from ove_sb3.core.betting.squares import square_about
 from ove_sb3.core.betting.warm_up import WarmUp, fraction_at_risk
-from ove_sb3.core.quantities.variance import square_about
 
 OUTCOMES, PROBABILITIES = np.array([0.0, 3.0]), np.array([0.8, 0.2])
 MEAN = float(OUTCOMES @ PROBABILITIES)

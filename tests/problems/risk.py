@@ -9,7 +9,11 @@ from fractions import Fraction
 import numpy as np
 
 import ove_sb3 as ove
+from ove_sb3.core.step_reduction import shard_statistics
+from ove_sb3.core.steps import StepScores
+from ove_sb3.core.truncation import truncated_columns
 
+from .problem import listed_ratios
 from .tiny import TinyProcess
 
 
@@ -52,6 +56,20 @@ class Outcomes:
         """Draw n trajectories."""
         drawn = rng.choice(len(self.probabilities), n, p=np.array(self.probabilities))
         return self.of(drawn)
+
+    def known_outcomes(self) -> tuple[ove.TrajectoryStatistics, np.ndarray]:
+        """Statistics for a known behavior of every outcome of one step, and its probabilities."""
+        behavior = np.array(self.probabilities)
+        actions = np.arange(behavior.size)
+        candidate = behavior * np.array(self.weights)
+        states = np.zeros_like(actions)
+        ratios = listed_ratios(candidate[None], behavior[None], states, actions)
+        lengths = np.ones_like(actions)
+        with np.errstate(divide="ignore"):
+            scores = StepScores(np.log(ratios.logged), columns=truncated_columns(ratios, lengths))
+        rewards = np.concatenate(self.rewards)
+        stats = shard_statistics(scores, rewards, lengths, gamma=self.gamma, horizon=self.horizon)
+        return stats, behavior
 
     def of(self, drawn: np.ndarray) -> ove.TrajectoryStatistics:
         """Statistics of the outcomes with these indices."""

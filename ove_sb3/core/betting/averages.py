@@ -13,7 +13,7 @@ from ove_sb3.core.sample import Sample
 from .capital import BetTarget, grid_around, last_rejected
 from .forms import AnyForm, Form, truncated_forms
 from .schedule import Schedule
-from .targets import Choices, bet_against
+from .targets import Choices, ChosenBets, bet_against
 
 BLOCKS = 400  # revisions of the bet sizes; more are tighter and slower
 
@@ -41,10 +41,8 @@ def value_forms(
     return [value_form(sample, values, low, high, reference), *truncated]
 
 
-def mean_target(
-    forms: Sequence[AnyForm], schedule: Schedule, level: float
-) -> tuple[BetTarget, float, float]:
-    """Bet target whose mean is that of the forms; also its pilot estimate and its scale.
+def mean_target(forms: Sequence[AnyForm], schedule: Schedule, level: float) -> ChosenBets:
+    """Bets whose target has the mean of the forms.
 
     If the forms have different means, x has one of them in every epoch: a lower bound then holds
     for the largest.
@@ -71,8 +69,10 @@ def mean_lower(
 
     A bound of at least `enough` need not be improved.
     """
-    target, center, unit = mean_target(forms, schedule, level)
-    return target_lower(target, center, unit, schedule, level, low, high, enough=enough)
+    bets = mean_target(forms, schedule, level)
+    return target_lower(
+        bets.target, bets.center, bets.unit, schedule, level, low, high, enough=enough
+    )
 
 
 def target_lower(

@@ -8,7 +8,9 @@ measured from a reference return m0:
 
 A truncated form (see `truncation`) has the truncated weight w' in place of w and a fourth column,
 its charge k. The mass that was cut off counts at the largest value of z: the bet is against
-``z + bound k``, and the weight with a mean of 1 is w' + k.
+``z + bound k``, and the weight with a mean of 1 is M = w' + k. That is what forms are compared by.
+With f = bound - z/w >= 0 the target is ``w' f - c (M - 1)``, up to a constant; the bet is then made
+with w in place of w' before f, which is never less and has the same lower bound.
 """
 
 from __future__ import annotations
@@ -34,6 +36,16 @@ class Form:
     low: float
     high: float
     max_weight: float
+    n_columns = 3
+
+    @property
+    def bet_columns(self) -> FloatArray:
+        """Columns that are bet on, (3, n)."""
+        return self.columns
+
+    def bet_coefficients(self, coefficients: FloatArray) -> FloatArray:
+        """Coefficients of the columns that are bet on, (e, 3) -> (e, 3)."""
+        return coefficients
 
 
 @dataclass(frozen=True)
@@ -50,13 +62,32 @@ class TruncatedForm:
     low: float
     high: float
     max_weight: float
+    n_columns = 4
 
     @property
     def columns(self) -> FloatArray:
         """Columns w' v^2, w' v, w' and k of the values v, (4, n)."""
-        stats, order, v = self.sample.stats, self.sample.order, self.values
-        w, k = (stats[name][order] for name in column_names(self.max_weight))
+        w, k = self._truncated
+        v = self.values
         return np.stack([w * v * v, w * v, w, k])
+
+    @property
+    def bet_columns(self) -> FloatArray:
+        """Columns w v^2, w v, w and M = w' + k, (4, n)."""
+        w, v = self.sample.weights, self.values
+        return np.stack([w * v * v, w * v, w, sum(self._truncated)])
+
+    def bet_coefficients(self, coefficients: FloatArray) -> FloatArray:
+        """Coefficients of `bet_columns` from those of `columns`, (e, 4) -> (e, 4)."""
+        c = coefficients.copy()
+        c[:, 2] -= c[:, 3]
+        return c
+
+    @property
+    def _truncated(self) -> tuple[FloatArray, FloatArray]:
+        stats, order = self.sample.stats, self.sample.order
+        w, k = (stats[name][order] for name in column_names(self.max_weight))
+        return w, k
 
 
 AnyForm = Form | TruncatedForm
@@ -65,7 +96,7 @@ AnyForm = Form | TruncatedForm
 def reference_return(sample: Sample, schedule: Schedule) -> float:
     """Self-normalized mean of the pilot: the origin from which returns are measured."""
     stats = sample.stats
-    pilot = sample.order[: schedule.epochs[0]]
+    pilot = sample.order[: schedule.pilot]
     weights = stats.weights[pilot]
     if weights.any():
         return float(np.sum(weights * stats.returns[pilot]) / weights.sum())
@@ -95,7 +126,8 @@ def truncated_forms(
     return [TruncatedForm(sample, values, low, high, cap) for cap in CAPS if cap <= most]
 
 
-def _truncated_returns(sample: Sample, reference: float, sign: float) -> list[TruncatedForm]:
+def truncated_returns(sample: Sample, reference: float, sign: float = 1.0) -> list[TruncatedForm]:
+    """Forms of the mean of sign G with truncated weights; none if the behavior is not known."""
     values = sign * (sample.stats.returns[sample.order] - reference)
     low, high = sorted(sign * (end - reference) for end in sample.limits.return_range)
     return truncated_forms(sample, values, low, high)
@@ -112,7 +144,7 @@ def coupled_forms(sample: Sample, reference: float) -> list[AnyForm]:
         X, E, B = stats.cdis[order], stats.cdis_cross[order], stats.cdis_ones[order]
         columns = np.stack([X - 2 * r0 * E + r0**2 * B, (E - r0 * B) / c, B / c**2])
         forms.append(Form(columns, low - reference, high - reference, limits.max_cdis_weight))
-    return [*forms, *_truncated_returns(sample, reference, 1.0)]
+    return [*forms, *truncated_returns(sample, reference)]
 
 
 def per_decision_forms(sample: Sample, reference: float, sign: float) -> list[AnyForm]:
@@ -128,7 +160,7 @@ def per_decision_forms(sample: Sample, reference: float, sign: float) -> list[An
         columns = np.stack([whole.columns[0], first, weight])
         forms.append(Form(columns, low - reference, high - reference, limits.max_pdis_weight))
     signed = [_mirrored(form) for form in forms] if sign < 0 else forms
-    return [*signed, *_truncated_returns(sample, reference, sign)]
+    return [*signed, *truncated_returns(sample, reference, sign)]
 
 
 def _mirrored(form: Form) -> Form:

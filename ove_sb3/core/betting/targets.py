@@ -18,15 +18,14 @@ from .moments import predicted_moments
 from .schedule import Schedule
 from .warm_up import WarmUp
 
-_FEW = 1 << 11  # past observations used for the choice of the form
+_CHOICE_CAP = 1 << 13  # past observations used for the choice of the form
 _CONTROLS = np.array([0.0, 0.02, 0.05, 0.1, 0.2, 0.4, 0.7, 1.0])  # from regression slope to bound
-_LUCK = 0.8  # of the loss to variance: less than 1, because the largest capital counts
 _PLAUSIBLE = (
     2.0  # standard errors above the mean of the past: larger means are taken for rare gains
 )
 _CAUTION = 0.3  # standard errors
-_FEWEST_PER_WEIGHT = 32  # past observations per unit of a cap
-_FEWEST_OVER_STEPS = 128  # the same for several steps, over which charges vary more
+_FEWEST_PER_WEIGHT = 8  # past observations per unit of a cap
+_FEWEST_OVER_STEPS = 64  # the same for several steps, over which charges vary more
 _ROUNDING = 1e-15
 
 
@@ -91,6 +90,33 @@ class Past:
 
 
 @dataclass(frozen=True)
+class ChosenBets:
+    """A bet target, and the forms that were chosen for it.
+
+    Attributes
+    ----------
+    target : BetTarget
+        Its columns are those of the forms, one form after another.
+    center : float
+        The pilot's estimate of the mean of the target.
+    unit : float
+        Scale of the bound.
+    forms : list of Form or TruncatedForm
+        Forms that are bet on in some epoch.
+    """
+
+    target: BetTarget
+    center: float
+    unit: float
+    forms: list[AnyForm]
+
+    def coefficients_from(self, first: int) -> FloatArray:
+        """Coefficients of the target without the first columns of every form, (n_epochs, m)."""
+        place = np.concatenate([np.arange(form.n_columns) for form in self.forms])
+        return np.ascontiguousarray(self.target.coefficients[:, place >= first])
+
+
+@dataclass(frozen=True)
 class _Bets:
     """The best bet of one form in every epoch, by the bound predicted from the past."""
 
@@ -106,14 +132,13 @@ def bet_against(
     schedule: Schedule,
     level: float,
     choices_of: Callable[[AnyForm, FloatArray, FloatArray], Choices],
-) -> tuple[BetTarget, float, float]:
+) -> ChosenBets:
     """Build the bet target x = q (weight - 1) - z + constant.
 
     Form, center and q are chosen per epoch, by the bound predicted from the past of the epoch only.
     As z <= bound * weight, x >= constant - q - (bound - q) max_weight for every q <= bound. A form
     with charges bets against z + bound * charge, which has the same bound; it must follow a form
-    of the same values without charges. Also returns the pilot's estimate of the mean of x and the
-    scale of its bound.
+    of the same values without charges.
     """
     bets = []
     for form in forms:
@@ -125,15 +150,23 @@ def bet_against(
     charged = np.array([isinstance(form, TruncatedForm) for form in forms])
     if charged.any():
         beaten = predicted < predicted[~charged].max(axis=0)
-        again = zip(forms, bets, strict=True)
-        predicted = np.array([_predicted_again(form, b, schedule, level) for form, b in again])
+        predicted = np.array(
+            [
+                predicted_bounds(form, b.coefficients, b.expected, b.lower_bounds, schedule, level)
+                for form, b in zip(forms, bets, strict=True)
+            ]
+        )
         predicted[beaten & ~charged[:, None]] = -np.inf  # by another form without charges
     best = np.argmax(predicted, axis=0)
     epochs = np.arange(len(best))
     used = np.unique(best)
-    columns = np.concatenate([forms[k].columns for k in used])
+    columns = np.concatenate([forms[k].bet_columns for k in used])
     coefficients = np.concatenate(
-        [np.where(best[:, None] == k, bets[k].coefficients, 0.0) for k in used], axis=1
+        [
+            np.where(best[:, None] == k, forms[k].bet_coefficients(bets[k].coefficients), 0.0)
+            for k in used
+        ],
+        axis=1,
     )
     constants, lower_bounds, expected = (
         np.array([getattr(form_bets, name) for form_bets in bets])[best, epochs]
@@ -155,10 +188,18 @@ def bet_against(
         WarmUp.of_target(columns, coefficients, constants, lower_bounds, expected, schedule, level),
     )
     first = schedule.n_warm_up
-    return target, float(expected[first]), math.sqrt(second_moments[first] / schedule.grid_n)
+    unit = math.sqrt(second_moments[first] / schedule.grid_n)
+    return ChosenBets(target, float(expected[first]), unit, [forms[k] for k in used])
 
 
-def _predicted_again(form: AnyForm, bets: _Bets, schedule: Schedule, level: float) -> FloatArray:
+def predicted_bounds(
+    form: AnyForm,
+    coefficients: FloatArray,
+    expected: FloatArray,
+    lower_bounds: FloatArray,
+    schedule: Schedule,
+    level: float,
+) -> FloatArray:
     """Predicted bounds with the effective second moment, (e,).
 
     The variance compares bets with the same tail of gains fairly, but would favor a truncated form
@@ -167,18 +208,18 @@ def _predicted_again(form: AnyForm, bets: _Bets, schedule: Schedule, level: floa
     are not used where the past is too small to contain such weights.
     """
     n, columns = schedule.planned, form.columns
-    square, _ = predicted_moments(columns, bets.coefficients, schedule, level, _FEW)
-    loss = -_LUCK * ndtri(level) * np.sqrt(square / n)
+    square, _ = predicted_moments(columns, coefficients, schedule, level, _CHOICE_CAP)
+    loss = -ndtri(level) * np.sqrt(square / n)
     if isinstance(form, TruncatedForm):
         loss = loss + _CAUTION * np.sqrt(square / schedule.epochs)
         one_step = form.sample.stats.horizon == 1
         fewest = _FEWEST_PER_WEIGHT if one_step else _FEWEST_OVER_STEPS
         loss[schedule.epochs < fewest * form.max_weight] = np.inf
-    room = bets.expected - bets.lower_bounds
+    room = expected - lower_bounds
     loss = loss - math.log(level) * room / n
     if schedule.unfinished_fraction is not None:
         loss = loss + schedule.unfinished_fraction * room
-    return np.asarray(bets.expected - loss)
+    return np.asarray(expected - loss)
 
 
 def _best_bets(

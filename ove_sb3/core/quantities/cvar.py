@@ -22,12 +22,11 @@ from ove_sb3.core.betting.averages import (
     BLOCKS,
     mean_target,
     target_lower,
-    value_form,
     value_forms,
 )
-from ove_sb3.core.betting.capital import BetTarget
 from ove_sb3.core.betting.forms import AnyForm
 from ove_sb3.core.betting.schedule import Schedule
+from ove_sb3.core.betting.targets import ChosenBets
 from ove_sb3.core.betting.warm_up import WarmUp
 from ove_sb3.core.estimators.weighted_distribution import WeightedDistribution
 from ove_sb3.core.pilot import PilotDistribution, known_weights
@@ -120,9 +119,9 @@ def cvar_lower(sample: Sample, p: float, level: float) -> float:
         lowest = m - max(m - pilot.low, 0.0) / p
         forms += value_forms(sample, values, lowest, m, reference)
     low, high = pilot.low - reference, pilot.high - reference
-    target, center, unit = mean_target(forms, schedule, level)
-    target = replace(target, warm_up=_warm_up(sample, reference, schedule, p, level))
-    return reference + target_lower(target, center, unit, schedule, level, low, high)
+    bets = mean_target(forms, schedule, level)
+    target = replace(bets.target, warm_up=_warm_up(sample, reference, schedule, p, level))
+    return reference + target_lower(target, bets.center, bets.unit, schedule, level, low, high)
 
 
 def _warm_up(
@@ -145,7 +144,7 @@ def cvar_upper(sample: Sample, p: float, level: float) -> float:
     """Upper confidence bound on the CVaR: the largest over cells (l, r] that cover the range.
 
     Only the cell of the true quantile matters, so no union bound over cells is needed. Cells are
-    fixed by the pilot and tested from its quantile outwards. One whose r is no larger than the
+    fixed by the pilot and tested from its quantile outward. One whose r is no larger than the
     bound so far cannot raise it.
     """
     schedule, pilot = _prepare(sample)
@@ -162,7 +161,7 @@ def cvar_upper(sample: Sample, p: float, level: float) -> float:
         expected = pilot.mean(excess[: pilot.size])
         if bets is None or abs(expected - bets.expected) > _ALIKE * bets.expected:
             bets = _CellBets.of(sample, excess, highest, expected, schedule, level)
-        bound = max(bound, r - bets.lower(sample, excess, highest, expected, r - bound))
+        bound = max(bound, r - bets.lower(excess, highest, expected, r - bound))
     return bound
 
 
@@ -170,13 +169,13 @@ def cvar_upper(sample: Sample, p: float, level: float) -> float:
 class _CellBets:
     """Bets against one cell of the upper bound, which do for cells that are much alike.
 
-    Only the column of the excess and the grid differ: the lower bound on the bet target depends on
+    Only the columns of the excess and the grid differ: the lower bound on the bet target depends on
     the excess being at least 0, and its second moment is a prediction that need not be exact.
     """
 
-    target: BetTarget
-    center: float
-    unit: float
+    bets: ChosenBets
+    weights: list[FloatArray]
+    coefficients: FloatArray
     expected: float
     schedule: Schedule
     level: float
@@ -192,28 +191,20 @@ class _CellBets:
         level: float,
     ) -> _CellBets:
         """Bets chosen for the cell with this excess, of mean `expected` in the pilot."""
-        form = value_form(sample, excess, 0.0, highest)
-        target, center, unit = mean_target([form], schedule, level)
-        return cls(target, center, unit, expected, schedule, level)
+        bets = mean_target(value_forms(sample, excess, 0.0, highest), schedule, level)
+        weights = [form.bet_columns[2:] for form in bets.forms]
+        return cls(bets, weights, bets.coefficients_from(1), expected, schedule, level)
 
-    def lower(
-        self,
-        sample: Sample,
-        excess: FloatArray,
-        highest: float,
-        expected: float,
-        enough: float,
-    ) -> float:
+    def lower(self, excess: FloatArray, highest: float, expected: float, enough: float) -> float:
         """Lower bound on the mean of an excess."""
-        columns = np.stack([sample.weights * excess, sample.weights])
+        columns = [row for own in self.weights for row in (own[0] * excess, *own)]
         target = replace(
-            self.target,
-            columns=columns,
-            coefficients=np.ascontiguousarray(self.target.coefficients[:, 1:]),
+            self.bets.target, columns=np.stack(columns), coefficients=self.coefficients
         )
-        center = self.center + expected - self.expected
+        center = self.bets.center + expected - self.expected
+        unit = self.bets.unit
         return target_lower(
-            target, center, self.unit, self.schedule, self.level, 0.0, highest, enough=enough
+            target, center, unit, self.schedule, self.level, 0.0, highest, enough=enough
         )
 
 

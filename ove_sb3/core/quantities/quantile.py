@@ -8,9 +8,10 @@ import numpy as np
 
 from ove_sb3._validation import FloatArray, IntArray, check_real
 from ove_sb3.core.assumptions import Limits
-from ove_sb3.core.betting.averages import BLOCKS, mean_target, value_form
+from ove_sb3.core.betting.averages import BLOCKS, mean_target, value_forms
 from ove_sb3.core.betting.capital import BetTarget, grid_around, last_rejected
 from ove_sb3.core.betting.schedule import Schedule
+from ove_sb3.core.betting.targets import ChosenBets
 from ove_sb3.core.betting.warm_up import WarmUp
 from ove_sb3.core.estimators.weighted_distribution import WeightedDistribution, rounding
 from ove_sb3.core.pilot import PilotDistribution, known_weights
@@ -115,8 +116,8 @@ def threshold_lower(sample: Sample, mass: float, level: float, *, sign: float = 
     if not thresholds.size:
         return low
     above = (pilot.quantile(p) - slack <= G).astype(np.float64)
-    target, _, _ = mean_target([value_form(sample, above, 0.0, 1.0)], schedule, level)
-    target = _for_thresholds(target, schedule, mass, ranks)
+    bets = mean_target(value_forms(sample, above, 0.0, 1.0), schedule, level)
+    target = _for_thresholds(sample, bets, schedule, mass, ranks)
     target = replace(target, warm_up=_warm_up(sample, G, schedule, mass, level))
     index = last_rejected(target, schedule, np.full(thresholds.size, mass), level)
     return float(thresholds[index]) if index >= 0 else low
@@ -158,7 +159,7 @@ def _ranked(
 
 
 def _for_thresholds(
-    target: BetTarget, schedule: Schedule, mass: float, ranks: IntArray
+    sample: Sample, bets: ChosenBets, schedule: Schedule, mass: float, ranks: IntArray
 ) -> BetTarget:
     """Extend the bet target of one indicator to the indicators of all thresholds.
 
@@ -167,12 +168,13 @@ def _for_thresholds(
     """
     seen = schedule.epochs * min(mass, 1.0 - mass)
     least = mass * (1.0 - mass) * np.minimum(1.0, _SEEN / seen)
+    target = bets.target
     return replace(
         target,
-        columns=np.ascontiguousarray(target.columns[2:]),
-        coefficients=np.ascontiguousarray(target.coefficients[:, 2:]),
+        columns=np.concatenate([form.bet_columns[2:] for form in bets.forms]),
+        coefficients=bets.coefficients_from(2),
         second_moments=np.maximum(target.second_moments, least),
         max_excess=np.full_like(target.max_excess, np.inf),
-        gains=np.ascontiguousarray(target.columns[2]),
+        gains=sample.weights,
         ranks=ranks,
     )

@@ -11,16 +11,19 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import ndtri
 
 from ove_sb3._validation import FloatArray
 from ove_sb3.core.assumptions import Limits
-from ove_sb3.core.betting.capital import BetTarget, grid_around, last_rejected
-from ove_sb3.core.betting.forms import AnyForm, Form, coupled_forms, reference_return, whole_form
-from ove_sb3.core.betting.moments import predicted_moments
-from ove_sb3.core.betting.schedule import Schedule
-from ove_sb3.core.betting.targets import Choices, Past, bet_against
-from ove_sb3.core.betting.warm_up import WarmUp
+from ove_sb3.core.betting.capital import grid_around, last_rejected
+from ove_sb3.core.betting.forms import (
+    AnyForm,
+    coupled_forms,
+    reference_return,
+    truncated_returns,
+    whole_form,
+)
+from ove_sb3.core.betting.squares import SquareBets, square_about
+from ove_sb3.core.betting.targets import Choices, bet_against
 from ove_sb3.core.concentration.inequalities import Inequality
 from ove_sb3.core.concentration.moments import paper_variance_lower, paper_variance_upper
 from ove_sb3.core.sample import Sample
@@ -30,7 +33,6 @@ from .base import Quantity, register_quantity, without_argument
 _MANY_BLOCKS = 400  # revisions of the bet sizes; more are tighter and slower
 _FEW_BLOCKS = 100  # for the lower bound, which is tested at many centers
 _CENTERS = np.array([0.0, 0.03, 0.1, 0.2, 0.35, 0.5, 0.75, 1.0])  # from the mean to mid-range
-_SLOPE_SHARES = np.array([0.0, 0.25, 0.5, 0.75, 0.9, 1.0])
 _CENTERS_PER_ERROR = 5  # half-spacings of the lower bound's centers per standard error of the pilot
 _FAR = 4.0  # a center is far if its x(m) exceeds that of the nearest by so many grid units
 _FAR_STRIDE = 16
@@ -85,93 +87,39 @@ def variance_upper(sample: Sample, level: float) -> float:
         expected = -(variance[:, None] + (mean[:, None] - d) ** 2)
         return Choices(square_about(d), bound, np.zeros_like(d), expected)
 
-    target, center, unit = bet_against(forms, schedule, level, choices)
-    grid = grid_around(center, unit, -sample.limits.max_variance, 0.0)
-    index = last_rejected(target, schedule, grid, level)
+    bets = bet_against(forms, schedule, level, choices)
+    grid = grid_around(bets.center, bets.unit, -sample.limits.max_variance, 0.0)
+    index = last_rejected(bets.target, schedule, grid, level)
     return float(-grid[index]) if index >= 0 else sample.limits.max_variance
 
 
 def variance_lower(sample: Sample, level: float) -> float:
     """Lower confidence bound on the variance at the given level.
 
-    Bets on x(m) = w (G - m)^2 - b (w - 1). If the true mean is within h of the center m, x(m) has a
+    Bets on x(m) of `SquareBets`. If the true mean is within h of the center m, x(m) has a
     mean of at most Var + h^2, so that rejecting s + h^2 rejects a variance of s. The least bound
     over all centers is that of the right one or less.
-
-    Centers are laid after the pilot. The warm-up has centers d of its own: there the mean of x(d)
-    is Var + (mean - d)^2, at most s + (|m - d| + h)^2.
     """
     schedule = sample.schedule(_FEW_BLOCKS, large_pilot=True, warm_up=True)
     reference = reference_return(sample, schedule)
     form = whole_form(sample, reference)
-    past = Past(form.columns, schedule)
-    means, variances = past.self_normalized()
-    controls, lower_bounds = _lower_controls(form, past, schedule, level)
-    central = square_about(means) - controls[:, None] * [0.0, 0.0, 1.0]
-    squares = past.squares(central)
-    expected, gain_sizes = predicted_moments(form.columns, central, schedule, level)
-    # The tail matters to the bet sizes, but differs little from center to center.
-    shapes = np.where(squares > 0.0, expected / np.where(squares > 0.0, squares, 1.0), 1.0)
-    warm_up = WarmUp.of_target(
-        form.columns, central, controls, lower_bounds, variances, schedule, level
-    )
+    bets = SquareBets([form, *truncated_returns(sample, reference)], schedule, level)
     first = schedule.n_warm_up
-
-    def target(d: float, half_spacing: float) -> BetTarget:
-        z = square_about(np.full_like(means, d))
-        x = z - controls[:, None] * [0.0, 0.0, 1.0]
-        error = np.sqrt(past.squares(z) / past.sizes)
-        max_excess = np.einsum("ei,ei->e", z, past.means) + error - lower_bounds
-        shifts = (np.abs(d - means[:first]) + half_spacing) ** 2 - half_spacing**2
-        return BetTarget(
-            form.columns,
-            x,
-            controls,
-            lower_bounds,
-            past.squares(x) * shapes,
-            max_excess,
-            gain_sizes,
-            None if warm_up is None else warm_up.shifted(shifts, schedule),
-        )
-
-    mean, variance = float(means[first]), float(variances[first])
+    mean, variance = float(bets.means[first]), float(bets.variances[first])
     error = max(_mean_error(form.columns[:, : schedule.pilot], mean), 1e-9 * (form.high - form.low))
-    unit = math.sqrt(expected[first] / schedule.grid_n)
+    unit = math.sqrt(bets.second_moments[first] / schedule.grid_n)
     grid = grid_around(variance, unit, 0.0, sample.limits.max_variance)
     index = len(grid) - 1
     for d, half_spacing in _centers(mean, error, form.low, form.high):
         # Grids are fixed in advance, a coarser one for a far center; how far up to go is free.
         stride = 1 if (d - mean) ** 2 <= _FAR * unit else _FAR_STRIDE
         points = np.arange(0, min(index + stride, len(grid)), stride)
-        bets = target(d, half_spacing)
-        rejected = last_rejected(bets, schedule, grid[points] + half_spacing**2, level)
+        target = bets.target(d, half_spacing)
+        rejected = last_rejected(target, schedule, grid[points] + half_spacing**2, level)
         if rejected < 0:
             return 0.0
         index = min(index, int(points[rejected]))
     return float(grid[index])
-
-
-def _lower_controls(
-    form: Form, past: Past, schedule: Schedule, level: float
-) -> tuple[FloatArray, FloatArray]:
-    """Multiples b of (w - 1) to subtract, and the lower bounds on x(m) they imply, (e,).
-
-    Without a bound on the weights there is no lower bound for b > 0.
-    """
-    means, variances = past.self_normalized()
-    if not math.isfinite(form.max_weight):
-        return np.zeros_like(means), np.zeros_like(means)
-    z = square_about(means)
-    b = np.maximum(past.slopes(z), 0.0)[:, None] * _SLOPE_SHARES
-    lower_bounds = -b * (form.max_weight - 1.0)
-    x = z[:, None, :] - b[:, :, None] * [0.0, 0.0, 1.0]
-    n, room = schedule.planned[:, None], variances[:, None] - lower_bounds
-    loss = -ndtri(level) * np.sqrt(past.squares(x) / n)
-    loss = loss - math.log(level) * room / n
-    if schedule.unfinished_fraction is not None:
-        loss = loss + schedule.unfinished_fraction[:, None] * room
-    best = loss.argmin(axis=1)[:, None]
-    return np.take_along_axis(b, best, 1)[:, 0], np.take_along_axis(lower_bounds, best, 1)[:, 0]
 
 
 def _mean_error(columns: FloatArray, mean: float) -> float:
@@ -191,8 +139,3 @@ def _centers(mean: float, error: float, low: float, high: float) -> list[tuple[f
             centers.append((mean + sign * (edge + half), half))
             edge += 2 * half
     return sorted(centers, key=lambda center: abs(center[0] - mean))
-
-
-def square_about(d: FloatArray) -> FloatArray:
-    """Coefficients of z = w (G - d)^2 over the columns, (...,) -> (..., 3)."""
-    return np.stack([np.ones_like(d), -2 * d, d**2], axis=-1)
