@@ -122,6 +122,8 @@ def run_all(
         waiting: list[Result | Future[Result]] = []
         for name, environment in peers.items():
             wanted = [key for key in method_keys(environment) if key[1] in quantities]
+            if not wanted:
+                continue
             try:
                 python = build(name, environment, folder)
             except InstallationError as error:
