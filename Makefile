@@ -56,9 +56,10 @@ reproduce: setup
 reproduce-full: setup
 	$(BIN)/python -m ove_sb3.experiments --full
 
-# Other libraries on the same problems, each in an environment of its own.
+# Other libraries on the same problems, each in an environment of its own; continues where it was
+# stopped, and writes the tables into docs/benchmarks.md.
 bench-peers: setup
-	$(BIN)/python -m benchmarks.peers
+	$(BIN)/python -m benchmarks.peers --page docs/benchmarks.md
 
 # Source archive and wheel, checked; then the first screen of the README, with nothing but the wheel.
 dist:

@@ -19,8 +19,8 @@ class Environment:
     ----------
     label : str
         Name and version, as shown in the tables.
-    module : str
-        The module of `benchmarks.peers.methods` that runs in it.
+    modules : tuple of str
+        The modules of `benchmarks.peers.methods` that run in it.
     requirements : tuple of str
         Installed with their dependencies.
     bare : tuple of str
@@ -32,46 +32,56 @@ class Environment:
     """
 
     label: str
-    module: str
+    modules: tuple[str, ...]
     requirements: tuple[str, ...] = ()
     bare: tuple[str, ...] = ()
     sources: tuple[str, ...] = ()
     own: bool = False
+
+    @property
+    def pins(self) -> tuple[str, ...]:
+        """All that is installed."""
+        return (*self.requirements, *self.bare, *self.sources)
 
 
 class InstallationError(Exception):
     """A peer's environment could not be built; the message says why."""
 
 
+_NUMPY_1 = (
+    "numpy==1.26.4",
+    "scipy==1.13.1",
+    "pandas==2.2.3",
+    "scikit-learn==1.5.2",
+    "matplotlib==3.8.4",
+    "seaborn==0.13.2",
+    "torch==2.13.0",
+    "tqdm==4.70.1",
+)
 ENVIRONMENTS = {
-    "ours": Environment("ove_sb3", "ours", own=True),
-    "paper": Environment("the paper, numpy", "paper_formulas", ("numpy==2.4.6",)),
+    "ours": Environment("ove_sb3", ("ours",), own=True),
+    "paper": Environment("the paper, numpy", ("paper_formulas",), ("numpy==2.4.6",)),
     "scipy": Environment(
-        "scipy.stats.bootstrap 1.17.1", "scipy_bootstrap", ("numpy==2.4.6", "scipy==1.17.1")
+        "scipy.stats.bootstrap 1.17.1",
+        ("scipy_bootstrap", "scipy_risk"),
+        ("numpy==2.4.6", "scipy==1.17.1"),
     ),
     # It uses np.float_, which numpy 2 removed. The compiled modules need Boost; `betting` does not.
     "confseq": Environment(
         "confseq 0.0.11",
-        "confseq_betting",
+        ("confseq_betting",),
         ("numpy==1.26.4", "scipy==1.13.1", "matplotlib==3.8.4", "multiprocess==0.70.16"),
         sources=("confseq==0.0.11",),
     ),
     # gym 0.26 needs numpy 1; d3rlpy 2.1 removed names that SCOPE-RL imports.
     "scope_rl": Environment(
         "SCOPE-RL 0.2.1",
-        "scope_rl_cdf",
+        ("scope_rl_cdf", "scope_rl_mean"),
         (
-            "numpy==1.26.4",
-            "scipy==1.13.1",
-            "pandas==2.2.3",
-            "scikit-learn==1.5.2",
-            "matplotlib==3.8.4",
-            "seaborn==0.13.2",
-            "torch==2.13.0",
+            *_NUMPY_1,
             "gym==0.26.2",
             "gymnasium==0.28.1",
             "hydra-core==1.3.2",
-            "tqdm==4.70.1",
             "structlog==26.1.0",
             "colorama==0.4.6",
             "click==8.5.1",
@@ -79,6 +89,34 @@ ENVIRONMENTS = {
             "dataclasses-json==0.6.7",
         ),
         bare=("scope-rl==0.2.1", "d3rlpy==2.0.4", "pytorch-revgrad==0.2.0"),
+    ),
+    "obp": Environment(
+        "OBP 0.4.1",
+        ("obp_mean",),
+        (*_NUMPY_1, "pyyaml==6.0.3", "mypy-extensions==1.1.0"),
+        bare=("obp==0.4.1",),
+    ),
+    "vw_estimators": Environment(
+        "vw-estimators 0.2.2",
+        ("vw_mean",),
+        ("numpy==2.4.6", "scipy==1.17.1", "vw-estimators==0.2.2"),
+    ),
+    "causalrl": Environment(
+        "causalrl 3.0.0",
+        ("causalrl_mean",),
+        ("numpy==2.4.6", "gymnasium==1.4.0", "networkx==3.6.1", "causalrl==3.0.0"),
+    ),
+    "skdr_eval": Environment(
+        "skdr-eval 0.12.0",
+        ("skdr_mean",),
+        (
+            "numpy==2.4.6",
+            "scipy==1.17.1",
+            "pandas==3.1.1",
+            "scikit-learn==1.9.1",
+            "pydantic==2.14.3",
+            "skdr-eval==0.12.0",
+        ),
     ),
 }
 
@@ -95,7 +133,7 @@ def build(name: str, environment: Environment, folder: Path) -> Path:
         return Path(sys.executable)
     home = folder / name
     python, ready = home / "bin" / "python", home / ".ready"
-    wanted = "\n".join((*environment.requirements, *environment.bare, *environment.sources))
+    wanted = "\n".join(environment.pins)
     if ready.exists() and ready.read_text() == wanted:
         return python
     shutil.rmtree(home, ignore_errors=True)

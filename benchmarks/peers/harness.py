@@ -1,9 +1,8 @@
-"""Write data sets, run each method and n in a process of its own, and make the tables."""
+"""Write data sets, and run each method and n in a process of its own."""
 
 from __future__ import annotations
 
 import ast
-import json
 import os
 import subprocess
 import sys
@@ -21,7 +20,9 @@ from tests.problems.problem import Problem
 
 from .environments import Environment, InstallationError, build, last_words
 from .protocol import Log, write_logs
-from .summary import Summary, markdown, number, summarize
+from .stored import fingerprint, load
+from .summary import Summary, summarize
+from .truth import true_values, unit
 
 ROOT = Path(__file__).parents[2]
 PROBLEMS: tuple[Problem, ...] = (recommender(), gridworld(6), gridworld(15), chain(8))
@@ -32,15 +33,41 @@ MAX_RATIO = 2.0
 
 @dataclass(frozen=True)
 class Result:
-    """Results of one method for every problem and n, or the reason why there are none."""
+    """Results of one method for every problem and n, or the reason why there are none.
+
+    Parameters
+    ----------
+    label, quantity, method : str
+        Name of the peer, what is estimated, and name of the method.
+    reason : str
+        Why there are no results.
+    lines : int
+        Lines that a user writes.
+    libraries : float
+        Memory after a small first call, in MB.
+    wall : float
+        Seconds that all its calls took, imports included.
+    memory : dict
+        Largest resident memory by n, in MB.
+    cells : dict
+        Summaries by problem and n; a problem that the method does not answer for is left out.
+    """
 
     label: str
+    quantity: str
     method: str
     reason: str = ""
     lines: int = 0
     libraries: float = 0.0
+    wall: float = 0.0
     memory: dict[int, float] = field(default_factory=dict)
     cells: dict[tuple[str, int], Summary] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        """Peer, method, and the reason of a failure, for the tables."""
+        name = f"{self.label}: {self.method}"
+        return f"{name} ({self.reason})" if self.reason else name
 
 
 def write_data(
@@ -48,13 +75,19 @@ def write_data(
 ) -> None:
     """Draw the data sets of every problem and n, and store them."""
     for k, problem in enumerate(problems):
+        truths = true_values(problem)
         for n in sizes:
             rng = np.random.default_rng([k, n])
-            logs = [_draw(problem, n, rng) for _ in range(trials)]
+            logs = [_draw(problem, n, rng, truths) for _ in range(trials)]
             write_logs(folder / f"{problem.name}-{n}.npz", logs)
 
 
-def _draw(problem: Problem, n: int, rng: np.random.Generator) -> Log:
+def _draw(
+    problem: Problem,
+    n: int,
+    rng: np.random.Generator,
+    truths: Mapping[str, float] | None = None,
+) -> Log:
     low, high = problem.reward_range
     if problem.horizon > 1:  # an ended episode is padded with rewards of 0
         low, high = min(low, 0.0), max(high, 0.0)
@@ -67,135 +100,119 @@ def _draw(problem: Problem, n: int, rng: np.random.Generator) -> Log:
         horizon=problem.horizon,
         reward_range=(low, high),
         max_ratio=MAX_RATIO,
-        mean=problem.mean,
-        variance=problem.variance,
+        **(truths or true_values(problem)),
     )
 
 
 def run_all(
-    peers: Mapping[str, Environment], folder: Path, data: Path, cpu_seconds: float, jobs: int = 1
+    peers: Mapping[str, Environment],
+    quantities: Sequence[str],
+    folder: Path,
+    data: Path,
+    cpu_seconds: float,
+    jobs: int = 1,
 ) -> list[Result]:
     """Run every method of every peer, `jobs` of them in parallel; return the results in order.
 
-    A peer that cannot be installed gives one result with the reason.
+    Environments and finished results are kept in `folder`: what was run before with the same data,
+    code and settings is not run again. A peer that cannot be installed gives results with the
+    reason.
     """
     with ThreadPoolExecutor(jobs) as pool:
         waiting: list[Result | Future[Result]] = []
         for name, environment in peers.items():
+            wanted = [key for key in method_keys(environment) if key[1] in quantities]
+            if not wanted:
+                continue
             try:
                 python = build(name, environment, folder)
             except InstallationError as error:
-                waiting.append(Result(environment.label, "not installed", reason=str(error)))
+                print(f"{environment.label}: {error}", file=sys.stderr)
+                waiting += [
+                    Result(environment.label, quantity, "not installed", reason=str(error))
+                    for quantity in dict.fromkeys(quantity for _, quantity, _ in wanted)
+                ]
                 continue
+            results = folder / "results"
+            results.mkdir(parents=True, exist_ok=True)
             waiting += [
-                pool.submit(_run_method, python, environment, method, data, cpu_seconds)
-                for method in method_names(environment.module)
+                pool.submit(_run_method, python, environment, key, data, results, cpu_seconds)
+                for key in wanted
             ]
         return [item if isinstance(item, Result) else item.result() for item in waiting]
 
 
-def method_names(module: str) -> list[str]:
-    """Keys of METHODS, read without importing the module."""
-    tree = ast.parse((Path(__file__).parent / "methods" / f"{module}.py").read_text())
-    for node in tree.body:
-        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "METHODS":
-            assert isinstance(node.value, ast.Dict)
-            return [ast.literal_eval(key) for key in node.value.keys if key is not None]
-    raise ValueError(f"no METHODS in {module}")
+def method_keys(environment: Environment) -> list[tuple[str, str, str]]:
+    """Module, quantity and name of every method, read without importing the modules."""
+    keys = []
+    for module in environment.modules:
+        tree = ast.parse((Path(__file__).parent / "methods" / f"{module}.py").read_text())
+        for node in tree.body:
+            if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "METHODS":
+                assert isinstance(node.value, ast.Dict)
+                found = [ast.literal_eval(key) for key in node.value.keys if key is not None]
+                keys += [(module, quantity, name) for quantity, name in found]
+                break
+        else:
+            raise ValueError(f"no METHODS in {module}")
+    return keys
 
 
 def _run_method(
-    python: Path, environment: Environment, method: str, data: Path, cpu_seconds: float
+    python: Path,
+    environment: Environment,
+    key: tuple[str, str, str],
+    data: Path,
+    results: Path,
+    cpu_seconds: float,
 ) -> Result:
+    _, quantity, method = key
     cells: dict[tuple[str, int], Summary] = {}
     memory: dict[int, float] = {}
-    lines, libraries = 0, 0.0
+    lines, libraries, wall, ran = 0, 0.0, 0.0, False
     by_size: dict[int, list[Path]] = {}
     for path in sorted(data.glob("*.npz")):
         by_size.setdefault(int(path.stem.rpartition("-")[2]), []).append(path)
     for n, paths in sorted(by_size.items()):
-        output = data / f"{environment.module}-{method}-{n}.json"
-        command = [str(python.absolute()), "-m", "benchmarks.peers.worker", environment.module]
-        command += [method, str(cpu_seconds), str(output), *map(str, paths)]
-        one_thread = {f"{library}_NUM_THREADS": "1" for library in ("OMP", "OPENBLAS", "NUMBA")}
-        done = subprocess.run(
-            command,
-            cwd=ROOT,
-            env={**os.environ, **one_thread},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        if done.returncode != 0:
-            reason = last_words(done.stderr) or f"exit code {done.returncode}"
-            print(f"{environment.label}, {method}: {reason}", file=sys.stderr)
-            return Result(environment.label, method, reason=reason)
-        result = json.loads(output.read_text())
-        lines, libraries = result["lines"], result["libraries"]
-        memory[n] = max(cell["memory"] for cell in result["cells"].values())
+        name = fingerprint(environment, *key, paths)
+        output = results / f"{name}.json"
+        result = load(output, cpu_seconds)
+        if result is None:
+            reason = _run_worker(python, key, cpu_seconds, output, paths)
+            result, ran = load(output, cpu_seconds), True
+            if reason or result is None:
+                print(f"{environment.label}, {quantity}, {method}: {reason}", file=sys.stderr)
+                return Result(environment.label, quantity, method, reason or "no output")
+        lines, libraries, wall = result["lines"], result["libraries"], wall + result["wall"]
+        memory[n] = max((cell["memory"] for cell in result["cells"].values()), default=0.0)
         for stem, cell in result["cells"].items():
-            truth = float(np.load(data / f"{stem}.npz")["variance"])
+            with np.load(data / f"{stem}.npz") as stored:
+                truth = float(stored[quantity])
+                scale = unit(quantity, float(stored["variance"]))
             cells[stem.rpartition("-")[0], n] = summarize(
-                cell["answers"], cell["times"], truth, has_interval=result["interval"]
+                cell["answers"], cell["times"], truth, scale, has_interval=result["interval"]
             )
-    print(f"{environment.label}, {method}: done", file=sys.stderr, flush=True)
-    return Result(environment.label, method, "", lines, libraries, memory, cells)
+    state = "done" if ran else "stored"
+    print(f"{environment.label}, {quantity}, {method}: {state}, {wall:.0f} s", file=sys.stderr)
+    sys.stderr.flush()
+    return Result(environment.label, quantity, method, "", lines, libraries, wall, memory, cells)
 
 
-def tables(results: Sequence[Result], problems: Sequence[Problem], sizes: Sequence[int]) -> str:
-    """Accuracy, intervals and cost, in Markdown; a failure keeps its row, with the reason."""
-    parts = []
-    columns = [(problem.name, n) for problem in problems for n in sizes]
-    header = ["method", *(f"{name}, {n:,}" for name, n in columns)]
-    parts.append("Root mean square error of the variance estimate, in % of the truth (data sets)\n")
-    parts.append(markdown(header, [_row(r, columns, "rmse") for r in results]))
-    parts.append(
-        "\nCoverage of the 95% interval / its mean width in units of the true variance "
-        "(number of data sets)\n"
+def _run_worker(
+    python: Path, key: Sequence[str], cpu_seconds: float, output: Path, paths: Sequence[Path]
+) -> str:
+    """Run a method in the environment of its peer; return the reason if it fails."""
+    command = [str(python.absolute()), "-m", "benchmarks.peers.worker", *key]
+    command += [str(cpu_seconds), str(output.absolute()), *map(str, paths)]
+    one_thread = {f"{library}_NUM_THREADS": "1" for library in ("OMP", "OPENBLAS", "NUMBA")}
+    done = subprocess.run(
+        command,
+        cwd=ROOT,
+        env={**os.environ, **one_thread},
+        capture_output=True,
+        text=True,
+        check=False,
     )
-    parts.append(markdown(header, [_row(r, columns, "interval") for r in results]))
-    parts.append("\nCost of one call, estimate and interval\n")
-    timed = problems[min(2, len(problems) - 1)].name
-    header = ["method", *(f"CPU ms, {timed}, n = {n:,}" for n in sizes)]
-    header += [
-        f"peak memory, MB, n = {max(sizes):,}",
-        "after a small first call, MB",
-        "lines to write",
-    ]
-    parts.append(markdown(header, [_cost_row(r, timed, sizes) for r in results]))
-    return "\n".join(parts)
-
-
-def _name(result: Result) -> str:
-    return f"{result.label}: {result.method}"
-
-
-def _row(result: Result, columns: Sequence[tuple[str, int]], what: str) -> list[str]:
-    if result.reason:
-        return [f"{_name(result)} ({result.reason})", *(["-"] * len(columns))]
-    cells = [result.cells[key] for key in columns]
-    if what == "rmse":
-        return [_name(result), *map(_error, cells)]
-    return [_name(result), *map(_interval, cells)]
-
-
-def _error(cell: Summary) -> str:
-    return "-" if cell.rmse is None else f"{number(cell.rmse, 100.0)} ({cell.trials})"
-
-
-def _interval(cell: Summary) -> str:
-    if cell.coverage is None:
-        return "-"
-    return f"{cell.coverage:.2f} / {number(cell.width)} ({cell.trials})"
-
-
-def _cost_row(result: Result, problem: str, sizes: Sequence[int]) -> list[str]:
-    if result.reason:
-        return [f"{_name(result)} ({result.reason})", *(["-"] * (len(sizes) + 3))]
-    return [
-        _name(result),
-        *(number(result.cells[problem, n].seconds, 1000.0) for n in sizes),
-        f"{result.memory[max(sizes)]:.0f}",
-        f"{result.libraries:.0f}",
-        str(result.lines),
-    ]
+    if done.returncode == 0:
+        return ""
+    return last_words(done.stderr) or f"exit code {done.returncode}"

@@ -16,6 +16,11 @@ from typing import Any
 
 import numpy as np
 
+FRACTION = 0.25
+"""Of the quantile and of the CVaR: the lower quartile, the mean of the worst quarter."""
+QUANTITIES = ("mean", "variance", "quantile", "cvar")
+"""Quantities of the return, in the order of the tables; fields of `Log` hold the true values."""
+
 
 @dataclass(frozen=True)
 class Log:
@@ -33,8 +38,8 @@ class Log:
         Smallest and largest reward, including the 0 of an episode that has ended.
     max_ratio : float
         Known bound on the ratio of one step.
-    mean, variance : float
-        True moments of the candidate's return, for oracles only.
+    mean, variance, quantile, cvar : float
+        True values for the candidate's return, for oracles only.
     """
 
     log_ratios: Any
@@ -46,11 +51,13 @@ class Log:
     max_ratio: float
     mean: float
     variance: float
+    quantile: float
+    cvar: float
 
 
 @dataclass(frozen=True)
 class Answer:
-    """An estimate of the variance and an interval, each None where there is none."""
+    """An estimate of a quantity and an interval, each None where there is none."""
 
     estimate: float | None = None
     lower: float | None = None
@@ -71,12 +78,15 @@ class Method:
         Number of import lines that this code needs.
     interval : bool
         Whether it gives an interval.
+    one_step : bool
+        Whether it answers for episodes of one step only.
     """
 
     run: Callable[[Log], Answer]
     code: tuple[Callable[..., object], ...]
     imports: int
     interval: bool = True
+    one_step: bool = False
 
     @property
     def lines(self) -> int:
@@ -111,8 +121,7 @@ def write_logs(path: Path, logs: list[Log]) -> None:
         horizon=first.horizon,
         reward_range=np.array(first.reward_range),
         max_ratio=first.max_ratio,
-        mean=first.mean,
-        variance=first.variance,
+        **{quantity: getattr(first, quantity) for quantity in QUANTITIES},
     )
 
 
@@ -133,8 +142,7 @@ def read_logs(path: Path) -> Iterator[Log]:
             horizon=int(arrays["horizon"]),
             reward_range=(float(low), float(high)),
             max_ratio=float(arrays["max_ratio"]),
-            mean=float(arrays["mean"]),
-            variance=float(arrays["variance"]),
+            **{quantity: float(arrays[quantity]) for quantity in QUANTITIES},
         )
 
 

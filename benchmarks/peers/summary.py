@@ -19,9 +19,9 @@ class Summary:
     trials : int
         Data sets it was run on.
     rmse : float or None
-        Root mean square error of the estimate, relative to the true variance.
+        Root mean square error of the estimate, in units of the scale.
     coverage, width : float or None
-        Fraction of the intervals that contain the truth, and mean width relative to the truth. An
+        Fraction of the intervals that contain the truth, and mean width in units of the scale. An
         interval that is not finite is a miss and has no width.
     seconds : float
         Median CPU time of one call.
@@ -34,20 +34,31 @@ class Summary:
     seconds: float
 
 
+# Two sums of the same rewards may differ in the last digits: an end at the truth is no miss.
+_TOLERANCE = 1e-9
+
+
 def summarize(
-    answers: Sequence[Triple], times: Sequence[float], truth: float, *, has_interval: bool
+    answers: Sequence[Triple],
+    times: Sequence[float],
+    truth: float,
+    scale: float,
+    *,
+    has_interval: bool,
 ) -> Summary:
-    """Summarize (estimate, lower, upper) of every trial."""
+    """Summarize (estimate, lower, upper) of every trial; errors and widths are divided by scale."""
     estimates = [estimate for estimate, _, _ in answers if estimate is not None]
     rmse = None
     if estimates:
-        rmse = math.sqrt(fmean((estimate / truth - 1.0) ** 2 for estimate in estimates))
+        rmse = math.sqrt(fmean(((estimate - truth) / scale) ** 2 for estimate in estimates))
     coverage = width = None
     if has_interval:
         intervals = [(low, high) for _, low, high in answers if None not in (low, high)]
         finite = [(low, high) for low, high in intervals if low is not None and high is not None]
-        coverage = sum(low <= truth <= high for low, high in finite) / len(answers)
-        width = fmean((high - low) / truth for low, high in finite) if finite else math.inf
+        slack = _TOLERANCE * scale
+        hits = sum(low - slack <= truth <= high + slack for low, high in finite)
+        coverage = hits / len(answers)
+        width = fmean((high - low) / scale for low, high in finite) if finite else math.inf
     return Summary(len(answers), rmse, coverage, width, median(times))
 
 

@@ -1,6 +1,6 @@
 """Run one method on stored logs, in the environment of its peer, and write the results as JSON.
 
-``python -m benchmarks.peers.worker MODULE METHOD CPU_SECONDS OUTPUT LOG.npz ...``
+``python -m benchmarks.peers.worker MODULE QUANTITY METHOD CPU_SECONDS OUTPUT LOG.npz ...``
 """
 
 from __future__ import annotations
@@ -27,7 +27,9 @@ def run_cell(method: Method, path: Path, cpu_seconds: float) -> dict[str, Any]:
         answers.append([finite_or_none(x) for x in (answer.estimate, answer.lower, answer.upper)])
         if sum(times) > cpu_seconds:
             break
-    return {"answers": answers, "times": times}
+    else:
+        return {"answers": answers, "times": times, "complete": True}
+    return {"answers": answers, "times": times, "complete": False}
 
 
 def peak_memory() -> float:
@@ -41,6 +43,11 @@ def peak_memory() -> float:
     return int(line.split()[1]) / 1024
 
 
+def answers(method: Method, path: Path) -> bool:
+    """Whether the method answers for the episodes of this file."""
+    return not method.one_step or next(read_logs(path)).horizon == 1
+
+
 def warm_up(method: Method, log: Log, episodes: int = 100) -> None:
     """Make one small call that is not timed, for compilation and lazy imports."""
     lengths = log.lengths[:episodes]
@@ -50,15 +57,25 @@ def warm_up(method: Method, log: Log, episodes: int = 100) -> None:
 
 
 def main(arguments: list[str]) -> None:
-    module, name, cpu_seconds, output, *paths = arguments
-    method = importlib.import_module(f"benchmarks.peers.methods.{module}").METHODS[name]
-    warm_up(method, next(read_logs(Path(paths[0]))))
+    module, quantity, name, cpu_seconds, output, *names = arguments
+    start = time.perf_counter()
+    methods = importlib.import_module(f"benchmarks.peers.methods.{module}").METHODS
+    method: Method = methods[quantity, name]
+    paths = [path for path in map(Path, names) if answers(method, path)]
+    if paths:
+        warm_up(method, next(read_logs(paths[0])))
     libraries = peak_memory()  # after the first call, because some imports are lazy
     cells = {}
-    for path in map(Path, paths):
+    for path in paths:
         cells[path.stem] = run_cell(method, path, float(cpu_seconds))
         cells[path.stem]["memory"] = peak_memory()
-    result = {"lines": method.lines, "interval": method.interval, "libraries": libraries}
+    result = {
+        "lines": method.lines,
+        "interval": method.interval,
+        "libraries": libraries,
+        "wall": time.perf_counter() - start,
+        "cpu_seconds": float(cpu_seconds),
+    }
     Path(output).write_text(json.dumps({**result, "cells": cells}))
 
 

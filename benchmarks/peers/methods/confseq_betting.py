@@ -1,4 +1,4 @@
-"""confseq's betting intervals for a bounded mean, propagated to the variance.
+"""confseq's betting intervals for a bounded mean: the mean return, and the variance from two.
 
 If the weight w is bounded by W, so are w G and w G^2. Intervals for their means give one for the
 variance E[w G^2] - E[w G]^2.
@@ -34,6 +34,13 @@ def scaled_interval(x: Any, low: float, high: float, alpha: float) -> tuple[floa
     """Interval of confseq for values in [low, high]."""
     lower, upper = betting_ci((x - low) / (high - low), alpha=alpha)
     return low + (high - low) * lower, low + (high - low) * upper
+
+
+def mean_as_shipped(log: Log) -> Answer:
+    """All defaults, for w G; the interval is clipped to the range of the return."""
+    w, G, W, low, high = weighted_returns(log)
+    lower, upper = scaled_interval(w * G, W * min(low, 0.0), W * max(high, 0.0), DELTA)
+    return Answer(None, max(lower, low), min(upper, high))
 
 
 def as_shipped(log: Log) -> Answer:
@@ -92,8 +99,25 @@ def at_best(log: Log) -> Answer:
     return Answer(None, min(max(lower, 0.0), most), min(upper, most))
 
 
+def mean_at_best(log: Log) -> Answer:
+    """Returns centered by a pilot, exact inversion, bets up to the limit."""
+    w, G, W, low, high = weighted_returns(log)
+    pilot = max(len(w) // 10, 10)
+    center = float(w[:pilot] @ G[:pilot] / max(w[:pilot].sum(), 1e-12))
+    center = min(max(center, low), high)
+    Y, Y_range = w * (G - center), (W * (low - center), W * (high - center))
+    lower, upper = (bound(Y, *Y_range, DELTA / 2, side, pilot) for side in (True, False))
+    return Answer(None, max(center + lower, low), min(center + upper, high))
+
+
 _COMMON: tuple[Callable[..., object], ...] = (padded, weighted_returns)
 METHODS = {
-    "as shipped": Method(as_shipped, (*_COMMON, scaled_interval, as_shipped), imports=2),
-    "at its best": Method(at_best, (*_COMMON, bet, bound, at_best), imports=3),
+    ("mean", "as shipped"): Method(
+        mean_as_shipped, (*_COMMON, scaled_interval, mean_as_shipped), imports=2
+    ),
+    ("mean", "at its best"): Method(mean_at_best, (*_COMMON, bet, bound, mean_at_best), imports=3),
+    ("variance", "as shipped"): Method(
+        as_shipped, (*_COMMON, scaled_interval, as_shipped), imports=2
+    ),
+    ("variance", "at its best"): Method(at_best, (*_COMMON, bet, bound, at_best), imports=3),
 }

@@ -23,6 +23,12 @@ def padded(log: Log) -> tuple[FloatArray, FloatArray]:
     return ratios, rewards
 
 
+def weights_and_returns(log: Log) -> tuple[FloatArray, FloatArray]:
+    """Weight and discounted return of each episode."""
+    ratios, rewards = padded(log)
+    return ratios.prod(axis=1), rewards @ log.gamma ** np.arange(log.horizon)
+
+
 def cdis(ratios: FloatArray, rewards: FloatArray, gamma: float, xi: float = 0.0) -> FloatArray:
     """Sum over j, k of rho(0, max(j, k)) gamma^(j + k) (R_j R_k - xi), for each trajectory."""
     rho, step = np.cumprod(ratios, axis=1), np.arange(rewards.shape[1])
@@ -89,7 +95,7 @@ def as_printed(log: Log) -> Answer:
 
 
 METHODS = {
-    "as printed": Method(
+    ("variance", "as printed"): Method(
         as_printed,
         (padded, cdis, pdis, algorithm_1, thomas_lower, algorithms_3_and_4, as_printed),
         imports=1,

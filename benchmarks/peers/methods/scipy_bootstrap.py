@@ -8,7 +8,13 @@ from typing import Any
 import numpy as np
 from scipy.stats import bootstrap
 
-from benchmarks.peers.methods.paper_formulas import FloatArray, cdis, padded, pdis
+from benchmarks.peers.methods.paper_formulas import (
+    FloatArray,
+    cdis,
+    padded,
+    pdis,
+    weights_and_returns,
+)
 from benchmarks.peers.protocol import Answer, Log, Method
 
 # BCa warns, and returns NaN, when a resampled distribution is degenerate: counted as a miss.
@@ -53,12 +59,6 @@ def paper_at_best(log: Log) -> Answer:
     return Answer(float(statistic(first, second)), low, high)
 
 
-def weights_and_returns(log: Log) -> tuple[FloatArray, FloatArray]:
-    """Weight and discounted return of each episode."""
-    ratios, rewards = padded(log)
-    return ratios.prod(axis=1), rewards @ log.gamma ** np.arange(log.horizon)
-
-
 def weighted_as_shipped(log: Log) -> Answer:
     """All defaults."""
     w, G = weights_and_returns(log)
@@ -77,16 +77,18 @@ def weighted_at_best(log: Log) -> Answer:
 
 _PAPER = (padded, cdis, pdis)
 METHODS = {
-    "paper's estimator, as shipped": Method(
+    ("variance", "paper's estimator, as shipped"): Method(
         paper_as_shipped, (*_PAPER, split_variance, paper_as_shipped), imports=2
     ),
-    "paper's estimator, at its best": Method(paper_at_best, (*_PAPER, paper_at_best), imports=2),
-    "self-normalized, as shipped": Method(
+    ("variance", "paper's estimator, at its best"): Method(
+        paper_at_best, (*_PAPER, paper_at_best), imports=2
+    ),
+    ("variance", "self-normalized, as shipped"): Method(
         weighted_as_shipped,
         (padded, weights_and_returns, self_normalized, weighted_as_shipped),
         imports=2,
     ),
-    "self-normalized, at its best": Method(
+    ("variance", "self-normalized, at its best"): Method(
         weighted_at_best,
         (padded, weights_and_returns, self_normalized, weighted_at_best),
         imports=2,

@@ -1,9 +1,10 @@
-"""SCOPE-RL's variance from the estimated cumulative distribution of the return."""
+"""SCOPE-RL's variance, quantile and CVaR, from the estimated distribution of the return."""
 
 from __future__ import annotations
 
 import contextlib
 import io
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ with contextlib.redirect_stderr(io.StringIO()):  # gym prints a notice at every 
     )
 
 from benchmarks.peers.methods.paper_formulas import padded
-from benchmarks.peers.protocol import Answer, Log, Method
+from benchmarks.peers.protocol import FRACTION, Answer, Log, Method
 
 N_BINS = 2000
 
@@ -61,22 +62,37 @@ def inputs(
     return logged, {"candidate": evaluation}
 
 
-def shipped_tis(log: Log) -> Answer:
-    """Importance sampling, all defaults."""
+def variance(ope: Any, evaluation: Any, name: str) -> float:
+    """Variance of the return."""
+    return float(ope.estimate_variance(evaluation)["candidate"][name])
+
+
+def quantile(ope: Any, evaluation: Any, name: str) -> float:
+    """Lower end of its range between two quantiles."""
+    result = ope.estimate_interquartile_range(evaluation, alpha=FRACTION)["candidate"][name]
+    return float(result[f"{100 * (1.0 - FRACTION)}% quartile (lower)"])
+
+
+def cvar(ope: Any, evaluation: Any, name: str) -> float:
+    """CVaR of the lower tail."""
+    alphas = np.array([FRACTION])
+    result = ope.estimate_conditional_value_at_risk(evaluation, alphas=alphas)
+    return float(result["candidate"][name][0])
+
+
+def as_shipped(log: Log, estimator: Any, read: Any) -> Answer:
+    """All defaults."""
     logged, evaluation = inputs(log, *padded(log), log.gamma)
-    ope = CumulativeDistributionOPE(logged, ope_estimators=[CumulativeDistributionTIS()])
-    return Answer(float(ope.estimate_variance(evaluation)["candidate"]["cdf_tis"]))
+    ope = CumulativeDistributionOPE(logged, ope_estimators=[estimator])
+    return Answer(read(ope, evaluation, estimator.estimator_name))
 
 
-def shipped_sntis(log: Log) -> Answer:
-    """Self-normalized importance sampling, all defaults."""
-    logged, evaluation = inputs(log, *padded(log), log.gamma)
-    ope = CumulativeDistributionOPE(logged, ope_estimators=[CumulativeDistributionSNTIS()])
-    return Answer(float(ope.estimate_variance(evaluation)["candidate"]["cdf_sntis"]))
+def at_best(log: Log, estimator: Any, read: Any, margin: float = 0.0, value: float = 0.0) -> Answer:
+    """All rewards kept and discounted in advance, a fine scale over the logged returns.
 
-
-def at_best(log: Log, estimator: Any, margin: float, value: float = 0.0) -> Answer:
-    """All rewards kept and discounted in advance, a fine scale over the logged returns."""
+    The first weight goes to the lower end of the scale: no margin for importance sampling. The
+    doubly robust estimator loses mass at that end, hence a margin.
+    """
     ratios, rewards = padded(log)
     discount = log.gamma ** np.arange(log.horizon)
     logged, evaluation = inputs(log, ratios, rewards * discount, 1.0, value)
@@ -90,36 +106,45 @@ def at_best(log: Log, estimator: Any, margin: float, value: float = 0.0) -> Answ
         scale_max=float(returns.max()) + margin,
         n_partition=N_BINS,
     )
-    return Answer(float(ope.estimate_variance(evaluation)["candidate"][estimator.estimator_name]))
+    return Answer(read(ope, evaluation, estimator.estimator_name))
 
 
-def best_tis(log: Log) -> Answer:
-    """Importance sampling. The first weight goes to the lower end of the scale: no margin."""
-    return at_best(log, CumulativeDistributionTIS(), margin=0.0)
+def doubly_robust(log: Log, read: Any) -> Answer:
+    """Doubly robust, given the exact value of the initial state."""
+    return at_best(log, CumulativeDistributionTDR(), read, margin=0.1, value=log.mean)
 
 
-def best_sntis(log: Log) -> Answer:
-    """Self-normalized importance sampling, with the same scale."""
-    return at_best(log, CumulativeDistributionSNTIS(), margin=0.0)
+def _shipped(estimator: Any, read: Any) -> Method:
+    run = partial(as_shipped, estimator=estimator, read=read)
+    return Method(run, (padded, inputs, read, as_shipped), imports=3, interval=False)
 
 
-def best_tdr(log: Log) -> Answer:
-    """Doubly robust, given the exact value of the initial state.
-
-    Mass at the lower end of the scale is lost, hence a margin.
-    """
-    return at_best(log, CumulativeDistributionTDR(), margin=0.1, value=log.mean)
+def _best(estimator: Any, read: Any) -> Method:
+    run = partial(at_best, estimator=estimator, read=read)
+    return Method(run, (padded, inputs, read, at_best), imports=3, interval=False)
 
 
-# SCOPE-RL has no interval for the variance.
+def _doubly_robust(read: Any) -> Method:
+    run = partial(doubly_robust, read=read)
+    return Method(run, (padded, inputs, read, at_best, doubly_robust), imports=3, interval=False)
+
+
+TIS, SNTIS = CumulativeDistributionTIS(), CumulativeDistributionSNTIS()
+# SCOPE-RL has no interval for these quantities.
 METHODS = {
-    "TIS, as shipped": Method(shipped_tis, (padded, inputs, shipped_tis), 3, interval=False),
-    "SNTIS, as shipped": Method(shipped_sntis, (padded, inputs, shipped_sntis), 3, interval=False),
-    "TIS, at its best": Method(best_tis, (padded, inputs, at_best, best_tis), 3, interval=False),
-    "SNTIS, at its best": Method(
-        best_sntis, (padded, inputs, at_best, best_sntis), 3, interval=False
-    ),
-    "TDR, given the exact value": Method(
-        best_tdr, (padded, inputs, at_best, best_tdr), 3, interval=False
-    ),
+    ("variance", "TIS, as shipped"): _shipped(TIS, variance),
+    ("variance", "SNTIS, as shipped"): _shipped(SNTIS, variance),
+    ("variance", "TIS, at its best"): _best(TIS, variance),
+    ("variance", "SNTIS, at its best"): _best(SNTIS, variance),
+    ("variance", "TDR, given the exact value"): _doubly_robust(variance),
+    ("quantile", "TIS, as shipped"): _shipped(TIS, quantile),
+    ("quantile", "SNTIS, as shipped"): _shipped(SNTIS, quantile),
+    ("quantile", "TIS, at its best"): _best(TIS, quantile),
+    ("quantile", "SNTIS, at its best"): _best(SNTIS, quantile),
+    ("quantile", "TDR, given the exact value"): _doubly_robust(quantile),
+    ("cvar", "TIS, as shipped"): _shipped(TIS, cvar),
+    ("cvar", "SNTIS, as shipped"): _shipped(SNTIS, cvar),
+    ("cvar", "TIS, at its best"): _best(TIS, cvar),
+    ("cvar", "SNTIS, at its best"): _best(SNTIS, cvar),
+    ("cvar", "TDR, given the exact value"): _doubly_robust(cvar),
 }
