@@ -36,13 +36,31 @@ class ReferenceExcess:
 
     def __call__(self, n: int) -> float:
         """Reference excess for n trajectories."""
-        share = min(-math.log(self.level) / n, 0.5)
         if self._curve is not None:
-            mass = float(np.interp(share, *self._curve))
+            mass = float(np.interp(_share(n, self.level), *self._curve))
         else:
             assert isinstance(self.problem, GaussianBandit)
-            mass = float(ndtr(self.problem.shift + ndtri(share)))
+            mass = unseen_mass(self.problem.shift, n, self.level)
         return min(mass * self._worst, self._a_priori)
+
+
+def unseen_mass(shift: float, n: int, level: float = LEVEL) -> float:
+    """Largest probability of the candidate that n trajectories may well lack.
+
+    For normal distributions of one action, whose means are `shift` standard deviations apart.
+    """
+    return float(ndtr(shift + ndtri(_share(n, level))))
+
+
+def worst_square(returns: FloatArray, return_range: tuple[float, float]) -> float:
+    """Largest possible squared distance of a return from the mean of `returns`."""
+    low, high = return_range
+    return float(max(high - returns.mean(), returns.mean() - low) ** 2)
+
+
+def _share(n: int, level: float) -> float:
+    """Probability under the behavior of what n trajectories may well lack."""
+    return min(-math.log(level) / n, 0.5)
 
 
 def _curve(problem: Problem) -> tuple[FloatArray, FloatArray]:
