@@ -197,13 +197,18 @@ def is_uri(path: str | PathLike[str]) -> bool:
 
 def local_path(path: str | PathLike[str]) -> Path:
     """The path that a ``file:`` URI names; any other path, or URI, as it is."""
-    if not fspath(path).startswith("file:/"):
+    if not fspath(path).lower().startswith("file:/"):
         return Path(path)
     parts = urlsplit(fspath(path))
     if parts.netloc not in ("", "localhost"):
         raise InvalidInputError(
             f"`path` must name no other machine in a file: URI, got {fspath(path)}. Write "
             "file:///directory, with three slashes."
+        )
+    if parts.query or parts.fragment or "%00" in parts.path:
+        raise InvalidInputError(
+            f"`path` must be a path and nothing else in a file: URI, got {fspath(path)}. Write "
+            "? as %3F and # as %23, or pass the plain path."
         )
     return Path(unquote(parts.path))
 

@@ -199,10 +199,15 @@ def is_impossible(
     sampling error larger than its value once its estimate is negative.
     """
     low, high = a_priori
-    rounding = _ROUNDING * max(abs(low), abs(high))
     _, ess, *_ = _weight_summary(stats.weights)
-    room = _SAMPLING_ERROR * (high - low) / math.sqrt(max(ess, 1.0)) + rounding
-    return bool(value < low - (rounding if positive else room) or value > high + room)
+    room = _SAMPLING_ERROR * (high - low) / math.sqrt(max(ess, 1.0))
+    room += _ROUNDING * max(abs(low), abs(high))
+    if positive:
+        # Relative to what was seen: the a priori range can be wider by any factor.
+        rounding = _ROUNDING * float(np.ptp(stats.returns) ** 2)
+        rounding += 1e-3 * _ROUNDING * float(np.max(stats.returns**2))
+        return bool(value < low - rounding or value > high + room)
+    return bool(value < low - room or value > high + room)
 
 
 def share_text(share: float) -> str:

@@ -307,7 +307,7 @@ def test_every_cell_of_the_cvar_bets_on_no_more_than_its_excess(
 def targets_reference(stats: TrajectoryStatistics) -> float:
     limits = Assumptions(1.0, HORIZON, reward_range=(-1.0, 1.0)).limits(stats)
     sample = Sample(stats, limits, np.arange(len(stats)), None)
-    return reference_return(sample, Schedule.plan(len(stats), 400, None))
+    return reference_return(sample, Schedule.plan(len(stats), 400, None, warm_up=True))
 
 
 def test_a_stated_bound_on_ratios_is_checked_on_actions_not_taken() -> None:

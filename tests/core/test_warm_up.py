@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import itertools
 import math
+from typing import Any
 
 import numpy as np
 import pytest
 
 import ove_sb3 as ove
+from ove_sb3.core.assumptions import Assumptions
 from ove_sb3.core.betting.schedule import Schedule
 from ove_sb3.core.betting.squares import square_about
 from ove_sb3.core.betting.warm_up import WarmUp, fraction_at_risk
+from ove_sb3.core.quantities import as_quantity
+from ove_sb3.core.sample import Sample
 
 OUTCOMES, PROBABILITIES = np.array([0.0, 3.0]), np.array([0.8, 0.2])
 MEAN = float(OUTCOMES @ PROBABILITIES)
@@ -164,3 +168,74 @@ def test_bets_on_the_pilot_make_the_order_matter_less(
     with_bets = spread()
     monkeypatch.setattr("ove_sb3.core.betting.schedule._FIRST", 1000)  # no warm-up
     assert with_bets < 0.85 * spread()
+
+
+def logged(kind: str, rng: np.random.Generator, n: int, horizon: int) -> tuple[np.ndarray, ...]:
+    """Log-ratios and rewards in which the past often says nothing: no weight, or one return."""
+    size = n * horizon
+    if kind == "no weight":
+        log_ratios = np.where(rng.random(size) < 0.3, math.log(1 / 0.3), -np.inf)
+        return log_ratios, rng.random(size) - 0.7
+    log_ratios = np.log(rng.choice([0.7, 1.3], size))
+    return log_ratios, (rng.random(size) < 0.03) * 1.0 - 0.7
+
+
+@pytest.mark.parametrize("max_weight", [None, 100.0])
+@pytest.mark.parametrize("horizon", [1, 3])
+@pytest.mark.parametrize("kind", ["no weight", "one return"])
+@pytest.mark.parametrize(
+    ("quantity", "side"),
+    [
+        *(("mean", "lower"), ("mean", "upper"), ("variance", "lower"), ("variance", "upper")),
+        *(("median", "lower"), ("median", "upper"), ("cvar:0.3", "lower")),
+        *(("p_below:-0.5", "lower"), ("p_below:-0.5", "upper")),
+    ],
+)
+def test_bets_do_not_depend_on_the_future(
+    quantity: str,
+    side: str,
+    kind: str,
+    horizon: int,
+    max_weight: float | None,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    seen: list[WarmUp] = []
+    capital = WarmUp.capital
+
+    def spy(self: WarmUp, *args: Any) -> np.ndarray:
+        seen.append(self)
+        return capital(self, *args)
+
+    monkeypatch.setattr(WarmUp, "capital", spy)
+
+    def bets(log_ratios: np.ndarray, rewards: np.ndarray) -> WarmUp:
+        seen.clear()
+        stats = ove.trajectory_statistics(
+            log_ratios, rewards, np.full(400, horizon), gamma=1.0, horizon=horizon
+        )
+        limits = Assumptions(
+            gamma=1.0, horizon=horizon, reward_range=(-0.7, 0.3), max_weight=max_weight
+        ).limits(stats)
+        sample = Sample(stats, limits, np.arange(400), None)
+        getattr(as_quantity(quantity), f"betting_{side}")(sample, 0.1)
+        return seen[0]
+
+    positive = False
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        cut = int(rng.integers(FIRST + 1, 24))
+        before, after = (logged(kind, rng, 400, horizon) for _ in range(2))
+        changed = [
+            np.concatenate([a[: cut * horizon], b[cut * horizon :]])
+            for a, b in zip(before, after, strict=True)
+        ]
+        one, other = bets(*before), bets(*changed)
+        known = cut - FIRST
+        # The bet on observation `cut` is the last that is made before anything differs.
+        for name in ("fractions", "lower_bounds"):
+            np.testing.assert_array_equal(
+                getattr(one, name)[: known + 1], getattr(other, name)[: known + 1]
+            )
+        np.testing.assert_array_equal(one.values[:known], other.values[:known])
+        positive |= bool((one.fractions > 0.0).any())
+    assert positive or kind == "one return"  # nothing to gain where all returns are the worst

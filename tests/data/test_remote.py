@@ -181,6 +181,9 @@ def test_a_file_uri_names_a_local_path(tmp_path: Path) -> None:
         same(ove.Trajectories.load(uri), data)
     with pytest.raises(ove.InvalidInputError, match="three slashes"):
         ove.open_log("file://log")
+    for end in ("#2", "?x=1", "%00"):
+        with pytest.raises(ove.InvalidInputError, match="nothing else"):
+            ove.open_log(path.as_uri() + end)
 
 
 def test_file_uris_on_the_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

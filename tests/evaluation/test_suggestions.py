@@ -48,7 +48,8 @@ def test_a_tighter_range_gives_what_it_promises() -> None:
     assert not any("return_range" in text for text in stated.advice)
 
 
-def test_a_known_bound_is_not_suggested_again() -> None:
+def test_a_known_bound_is_not_suggested_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_WORTHWHILE", 1.0)
     data, candidate = log()
     options: dict[str, Any] = {
         "gamma": 1.0,

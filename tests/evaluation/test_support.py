@@ -126,6 +126,9 @@ def test_a_negative_estimate_of_a_variance_is_left_out_and_explained(tmp_path: P
     (text,) = (text for text in result.warnings if "no estimate of" in text)
     assert f"no estimate of the variance: 'crossfit' gives {value:.4g}, but" in text
     assert "the stated ranges allow only values in [0, 900]" in text
+    wide = ove.evaluate(data, takes(data, 0.9), gamma=1.0, return_range=(-1e6, 1e6))
+    assert math.isnan(wide.variance)
+    assert math.isnan(wide.std)
     assert "nan" not in str(result)
     result.save_html(tmp_path / "report.html")
     assert result.check("variance <= 1").episodes_needed is None

@@ -103,7 +103,7 @@ def last_rejected(target: BetTarget, schedule: Schedule, grid: FloatArray, level
         sizes = np.zeros(len(schedule.epochs)) if target.gain_sizes is None else target.gain_sizes
         arguments = (*_arguments(target, schedule, grid, level), start, sizes)
         return int(_last_rejected(*arguments))
-    accepted = np.flatnonzero(last_capitals(target, schedule, grid, level) < 1.0)
+    accepted = np.flatnonzero(~(last_capitals(target, schedule, grid, level) >= 1.0))
     return int(accepted[0]) - 1 if accepted.size else len(grid) - 1
 
 
@@ -275,7 +275,7 @@ def _last_rejected(
             if settled:
                 break
         for j in range(lanes):
-            if best[j] < 1.0:
+            if not best[j] >= 1.0:  # also if it is NaN
                 return int(first + j - 1)
     return int(grid.shape[0] - 1)
 

@@ -94,12 +94,16 @@ AnyForm = Form | TruncatedForm
 
 
 def reference_return(sample: Sample, schedule: Schedule) -> float:
-    """Self-normalized mean of the pilot: the origin from which returns are measured."""
+    """Self-normalized mean before the first bet: the origin from which returns are measured.
+
+    It must not depend on what is bet on: where the past says nothing, such as without any weight,
+    or where differences are mere rounding, bets depend on the origin.
+    """
     stats = sample.stats
-    pilot = sample.order[: schedule.pilot]
-    weights = stats.weights[pilot]
+    first = sample.order[: schedule.epochs[0]]
+    weights = stats.weights[first]
     if weights.any():
-        return float(np.sum(weights * stats.returns[pilot]) / weights.sum())
+        return float(np.sum(weights * stats.returns[first]) / weights.sum())
     return sum(sample.limits.return_range) / 2
 
 

@@ -121,13 +121,17 @@ def cvar_lower(sample: Sample, p: float, level: float) -> float:
     low, high = pilot.low - reference, pilot.high - reference
     bets = mean_target(forms, schedule, level)
     target = replace(bets.target, warm_up=_warm_up(sample, reference, schedule, p, level))
-    return reference + target_lower(target, bets.center, bets.unit, schedule, level, low, high)
+    bound = target_lower(target, bets.center, bets.unit, schedule, level, low, high)
+    return min(max(reference + bound, pilot.low), pilot.high)
 
 
 def _warm_up(
     sample: Sample, reference: float, schedule: Schedule, p: float, level: float
 ) -> WarmUp | None:
-    """Bets on the pilot for the lower bound, with an m of every epoch from its past."""
+    """Bets on the pilot for the lower bound, with an m of every epoch from its past.
+
+    The grid is measured from `reference`, which the bets must not depend on.
+    """
     G = sample.returns[: schedule.pilot]
 
     def value(k: int) -> tuple[FloatArray, float, float]:
@@ -135,9 +139,10 @@ def _warm_up(
         m = past.quantile(p)
         v = m - np.maximum(m - G, 0.0) / p
         lowest = m - max(m - sample.limits.return_range[0], 0.0) / p
-        return v - reference, lowest - reference, past.cvar(p) - reference
+        return v, lowest, past.cvar(p)
 
-    return WarmUp.of_values(sample.weights, value, sample.limits.max_weight, schedule, level)
+    bets = WarmUp.of_values(sample.weights, value, sample.limits.max_weight, schedule, level)
+    return None if bets is None else replace(bets, shifts=bets.shifts + reference)
 
 
 def cvar_upper(sample: Sample, p: float, level: float) -> float:
