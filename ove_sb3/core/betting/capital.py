@@ -5,14 +5,15 @@ To test "the mean of x_i given the past is at most s" start with p = a and multi
 and no factor can be negative, p/a is a non-negative supermartingale under the hypothesis, and by
 Ville's inequality reaches 1/a with probability at most a. As in Voracek and Orabona (2025), the
 bet sizes aim at p = 1 at the end of the data, which makes the bound nearly as tight as a normal
-interval of the same level. Where single observations count little, they are those of `hedging`,
-unless the number of observations is unknown or each hypothesis has its own indicator.
+interval of the same level. Unless observations are skewed by rare gains, or their number is
+unknown, they are those of `hedging`, which depend less on the order.
 
 The confidence bound comes from a fixed sequence of such tests: values of s on an increasing grid
-that is laid before the tested data are seen. The bound is the last grid point before the first
-one that is not rejected. It exceeds the true mean only if the first grid point at or above the true
-mean, for which the hypothesis is true, is rejected: probability at most a. (A bisection over s
-would need rejection to be monotone in s, which bet sizes that depend on s do not provide.)
+that is laid after a pilot (see `warm_up` for bets on the pilot itself). The bound is the last grid
+point before the first one that is not rejected. It exceeds the true mean only if the first grid
+point at or above the true mean, for which the hypothesis is true, is rejected: probability at most
+a. (A bisection over s would need rejection to be monotone in s, which bet sizes that depend on s do
+not provide.)
 
 Observations may overlap in time: episodes of several environments that run concurrently, under a
 behavior that learns from all of them. Then the bet on x_i uses the observations that were complete

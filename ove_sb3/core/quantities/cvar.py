@@ -223,7 +223,7 @@ def _edges(pilot: PilotDistribution, p: float) -> FloatArray:
     """Edges of the cells, increasing from the lowest to the highest possible return.
 
     A cell that holds the quantile, and mass u, adds about ``u (r - l) / (2 p)`` to the bound. That
-    is kept to a share of the standard error while the quantile may plausibly be in the cell. Cells
+    stays below a share of the standard error while the quantile may plausibly be in the cell. Cells
     further out grow, as long as their value stays below the CVaR.
     """
     error = pilot.standard_error(p)
