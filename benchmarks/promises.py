@@ -31,6 +31,7 @@ PROMISES = {
     ),
     "betting": Promise("betting, one order, microseconds per trajectory at n = 10^6", 1.0),
     "shuffles": Promise("betting, ten orders, mean and variance at n = 10^5, CPU seconds", 1.0),
+    "normal": Promise("probability at n = 10^4, ten orders / normal limits, width", 1.15),
     "risk": Promise("all default quantities, both methods / mean and variance by betting", 3.0),
     "collect": Promise("collect / loop of predict and step", 0.7),
     "learn": Promise("learn with the logging wrapper / without", 1.12),

@@ -17,7 +17,7 @@ from tests.problems.problem import Problem
 from .promises import note
 from .tables import print_table
 
-N, LOGS, SEEDS = 1000, 5, 12
+N, LOGS, SEEDS = 1000, 10, 6
 PROBLEMS: tuple[tuple[Problem, float | None], ...] = (
     (recommender(), None),
     (recommender(), 2.0),
@@ -28,7 +28,7 @@ PROBLEMS: tuple[tuple[Problem, float | None], ...] = (
 
 
 def main(logs: int = LOGS, seeds: int = SEEDS) -> None:
-    rows = []
+    rows, averages = [], []
     for problem, max_ratio in PROBLEMS:
         for quantity, truth in (("mean", problem.mean), ("variance", problem.variance)):
             one, ten = (
@@ -41,6 +41,7 @@ def main(logs: int = LOGS, seeds: int = SEEDS) -> None:
                 bounds.std(axis=1).mean(axis=0) / excess for bounds in (one, ten)
             )
             width = (ten[..., 1] - ten[..., 0]).mean() / (one[..., 1] - one[..., 0]).mean()
+            averages.append([*spread_one, *spread_ten, width])
             ratio = "unknown" if max_ratio is None else f"at most {max_ratio:g}"
             rows.append(
                 [
@@ -51,6 +52,14 @@ def main(logs: int = LOGS, seeds: int = SEEDS) -> None:
                     f"{width - 1:+.0%}",
                 ]
             )
+    *spreads, width = np.mean(averages, axis=0)
+    rows.append(
+        [
+            *("average", "", ""),
+            *(f"{low:.1%}, {high:.1%}" for low, high in (spreads[:2], spreads[2:])),
+            f"{width - 1:+.1%}",
+        ]
+    )
     header = ["problem", "ratios", "quantity", "1 shuffle", "10 shuffles", "width"]
     print_table(
         f"Standard deviation over seeds of the bounds (lower, upper), in % of their distance from "
