@@ -5,8 +5,9 @@ To test "the mean of x_i given the past is at most s" start with p = a and multi
 and no factor can be negative, p/a is a non-negative supermartingale under the hypothesis, and by
 Ville's inequality reaches 1/a with probability at most a. As in Voracek and Orabona (2025), the
 bet sizes aim at p = 1 at the end of the data, which makes the bound nearly as tight as a normal
-interval of the same level. Unless observations are skewed by rare gains, or their number is
-unknown, they are those of `hedging`, which depend less on the order.
+interval of the same level. Unless observations are skewed by rare gains, their number is unknown,
+or each hypothesis has its own indicator, they are those of `hedging`, which depend less on the
+order.
 
 The confidence bound comes from a fixed sequence of such tests: values of s on an increasing grid
 that is laid after a pilot (see `warm_up` for bets on the pilot itself). The bound is the last grid
@@ -237,7 +238,7 @@ def _last_rejected(
                     continue
                 missing = -math.log(max(capital[j], 1e-300))
                 bet = math.sqrt(2.0 * missing / second_moment)
-                if not unfinished.shape[0]:
+                if not (unfinished.shape[0] or gains.shape[0]):
                     hedged = hedge(missing + _LOG_HEDGED) / math.sqrt(second_moment)
                     share = min(max(hedged * gain_sizes[epoch] / _SKEWED, 0.0), 1.0)
                     bet = share * bet + (1.0 - share) * hedged
