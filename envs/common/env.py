@@ -16,7 +16,7 @@ from .streams import key_from_options
 
 
 class BundledEnv(gym.Env[ObsType, ActType]):
-    """Episode keys, order of calls and rendering.
+    """Gymnasium environment with episode keys, checks of the call order, and rendering.
 
     A subclass implements `_begin`, `_advance`, `_render_text` and `_render_image`.
 
@@ -39,7 +39,7 @@ class BundledEnv(gym.Env[ObsType, ActType]):
 
     @abstractmethod
     def _advance(self, action: ActType) -> tuple[ObsType, float, bool, bool, dict[str, Any]]:
-        """Result of `step` for a running episode."""
+        """Take one step of a running episode; returns the same values as `step`."""
 
     @abstractmethod
     def _render_text(self) -> str:

@@ -1,4 +1,4 @@
-"""Policies that `simulate` accepts as functions."""
+"""Functions that `simulate` accepts as policies."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ class Policy(Protocol):
     def __call__(
         self, observations: NDArray[Any], rng: np.random.Generator
     ) -> tuple[NDArray[Any], FloatArray]:
-        """Actions (n, ...) for n observations, and their log-probabilities or densities, (n,)."""
+        """Actions, (n, ...), for n observations, and their log-probabilities or -densities, (n,)."""
         ...
 
 
 def draw_actions(
     policy: Policy, observations: NDArray[Any], rng: np.random.Generator
 ) -> tuple[NDArray[Any], FloatArray]:
-    """Actions of `policy`, unchecked, and their log-probabilities as floats, (n,)."""
+    """Actions of `policy`, not validated, and their log-probabilities as floats, (n,)."""
     actions, log_probs = policy(observations, rng)
     n = observations.shape[0]
     result = np.asarray(log_probs, dtype=np.float64)
@@ -73,7 +73,7 @@ class GaussianPolicy:
         return actions, self.log_prob(actions)
 
     def log_prob(self, actions: ArrayLike) -> FloatArray:
-        """Log-density of actions (n, d), (n,)."""
+        """Log-densities, (n,), of actions, (n, d)."""
         z = (np.asarray(actions, dtype=np.float64) - self.mean) / self.sd
         constant = np.log(self.sd * np.sqrt(2.0 * np.pi)).sum()
         return np.asarray(-0.5 * (z**2).sum(axis=-1) - constant)

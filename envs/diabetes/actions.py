@@ -1,4 +1,4 @@
-"""Actions in [-1, 1] and the CR and CF they stand for."""
+"""Conversion between actions in [-1, 1] and CR and CF."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ class DiabetesEnv(BundledEnv[NDArray[np.float32], NDArray[np.float32]]):
     ``Box(-1, 1, (2,))``: CR and CF, scaled linearly to `cr_range` and `cf_range`.
 
     ## Observation Space
-    ``Box(0, 1, (1,))``: always [1.], because all days start alike.
+    ``Box(0, 1, (1,))``: always [1.], because all days start in the same state.
 
     ## Rewards
     ``(risk_offset - mean risk) / risk_scale``, clipped to `reward_range`. The mean is taken over
@@ -87,7 +87,7 @@ class DiabetesEnv(BundledEnv[NDArray[np.float32], NDArray[np.float32]]):
     target, correct_above
         Glucose that a correction aims at, and reading above which it is given, mg/dL.
     basal
-        Basal insulin, U/min; None for the rate that keeps the fasting patient steady.
+        Basal insulin, U/min; None for the rate that keeps the glucose constant without meals.
     meal_unit
         ``"g"``, or ``"g/min"`` to divide the meal by the minutes per sample.
     sensor, pump

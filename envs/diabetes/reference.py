@@ -23,7 +23,7 @@ def make_patient(simulator: Simulator, name: str) -> Any:
     """Simglucose's patient with its parameters as attributes of a plain object.
 
     simglucose spends nine tenths of its time looking up parameters in a pandas row. Plain
-    attributes give the same glucose, bit by bit.
+    attributes give the same glucose, bit for bit.
     """
     row = look_up("patient", name)
     start = np.array(Patient.from_table(row).start)
@@ -64,7 +64,7 @@ class ReferenceDays:
         readings: FloatArray,
         insulin: FloatArray,
     ) -> tuple[float, float, int]:
-        """Simulate one day under the bolus calculator, like `kernel.run_days` a batch.
+        """Simulate one day under the bolus calculator, as `kernel.run_days` does for a batch.
 
         Parameters
         ----------

@@ -1,4 +1,4 @@
-"""Day as text and as an image."""
+"""Rendering of a day as text and as an image."""
 
 from __future__ import annotations
 

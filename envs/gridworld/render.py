@@ -1,4 +1,4 @@
-"""Gridworld as text and as an image; needs no matplotlib."""
+"""Rendering of a gridworld as text and as an image, without matplotlib."""
 
 from __future__ import annotations
 

@@ -90,7 +90,7 @@ def _run_table(grid: Grid, keys: KeyArray, table: FloatArray, action_keys: KeyAr
 
 
 def _run_together(grid: Grid, keys: KeyArray, choose: ChooseActions) -> Episodes:
-    """Episodes in parallel, one time step of all running episodes after the other."""
+    """Episodes in parallel: all running episodes take each time step together."""
     n = keys.shape[0]
     lengths = np.zeros(n, dtype=np.int64)
     running = np.arange(n)

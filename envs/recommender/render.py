@@ -1,4 +1,4 @@
-"""Recommendation as text and as an image."""
+"""Rendering of a recommendation as text and as an image."""
 
 from __future__ import annotations
 
