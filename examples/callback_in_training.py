@@ -1,8 +1,8 @@
 """Evaluate a model during training, and stop once its requirements are proven.
 
-The log is that of a policy that acts at random. From that log alone, the callback bounds the mean
-and the variance of the return of a PPO in training, every few hundred steps. All bounds of the run
-hold together with probability 0.95.
+The log is that of a policy that acts at random. From this log alone, the callback bounds the mean
+and the variance of the return of a PPO model every few hundred steps of training. All bounds of the
+run hold simultaneously with probability at least 0.95.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ GAMMA = 0.9
 
 
 def main() -> None:
-    """Log, train, and load the model that was saved."""
+    """Log, train, and load the best model."""
     data = ove.collect(
         ove.UniformPolicy(spaces.Discrete(2)), "CartPole-v1", 2_000, n_envs=16, seed=0
     )

@@ -1,7 +1,7 @@
 """A canary release: the new policy acts in a share of the episodes, and is evaluated from all.
 
-Episodes have up to 500 steps. From the log of the old policy alone, nothing could be said about the
-new one; in a canary log no importance weight exceeds one over the share.
+Episodes have up to 500 steps. The log of the old policy alone would say next to nothing about the
+new one; in a canary log no importance weight exceeds 1 / share.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ SHARE = 0.3
 
 
 def train(steps: int) -> PPO:
-    """A PPO on CartPole."""
+    """PPO model on CartPole."""
     return PPO("MlpPolicy", "CartPole-v1", n_steps=256, seed=0, device="cpu").learn(steps)
 
 

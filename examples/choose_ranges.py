@@ -1,8 +1,8 @@
 """How stated ranges narrow the guaranteed interval, on a problem whose truth is known.
 
-A game costs 0.1 per move, lasts up to 20 moves, and is won at the last one with a prize of 1. The
-policy that was logged tosses a coin at every move; the candidate prefers heads. The more of what is
-known about the game is stated, the narrower the guaranteed interval of the variance.
+A game lasts 20 moves, which cost 0.1 each; if it is won, the last move earns a prize of 1. The
+logged policy tosses a fair coin at every move; the candidate prefers heads. The more facts about
+the game are stated, the narrower the guaranteed interval of the variance.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Continuous actions: a SAC on Pendulum, evaluated from a log of a mixture that contains it.
+"""Continuous actions: a SAC model on Pendulum, evaluated from a log of a mixture that contains it.
 
 Importance weights explode over many steps of continuous control, unless the behavior is chosen with
 the evaluation in mind. Here the candidate acts in every episode with probability one half, and a
@@ -22,7 +22,7 @@ WORST = np.pi**2 + 0.1 * 8.0**2 + 0.001 * 2.0**2  # largest cost of a step
 
 
 def make_env() -> gym.Env[Any, Any]:
-    """A short Pendulum with rewards scaled to [0, 1]."""
+    """Pendulum with short episodes and rewards scaled to [0, 1]."""
     env: gym.Env[Any, Any] = gym.make("Pendulum-v1", max_episode_steps=HORIZON)
     return gym.wrappers.TransformReward(env, lambda reward: 1.0 + float(reward) / WORST)
 

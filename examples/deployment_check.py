@@ -29,9 +29,13 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--model", required=True, help="saved model; its pickled code is executed")
     parser.add_argument("--algorithm", required=True, help="class of the model, such as PPO")
     parser.add_argument("--reward-range", type=float, nargs=2, required=True)
-    parser.add_argument("--require", action="append", required=True, help='as "variance <= 60"')
+    parser.add_argument(
+        "--require", action="append", required=True, help='requirement, such as "variance <= 60"'
+    )
     parser.add_argument("--gamma", type=float, help="discount factor; by default the model's")
-    parser.add_argument("--delta", type=float, default=0.05, help="probability of a wrong 0")
+    parser.add_argument(
+        "--delta", type=float, default=0.05, help="probability of a wrong exit code 0"
+    )
     return parser.parse_args(arguments)
 
 

@@ -1,4 +1,4 @@
-"""A model that is deployed with ``deterministic=True``, evaluated in a Box.
+"""A model that is deployed with ``deterministic=True``, evaluated on a Box action space.
 
 The probability of exactly its action is 0 under any policy with a density. So it acts in half of
 the logged episodes, as a component of a mixture.
@@ -23,7 +23,7 @@ def main() -> None:
     print(result)
     print(result["variance"].interval.assumptions[-1])
 
-    # For comparison: run it.
+    # For comparison: run the candidate itself.
     returns = ove.collect(deployed, env, 600, seed=1).returns(0.9)
     print(f"on-policy: mean {returns.mean():.4g}, variance {returns.var():.4g}")
 

@@ -1,6 +1,6 @@
-"""A log on disk, evaluated in pieces by two processes; memory does not grow with it.
+"""A log on disk, evaluated in pieces by two processes; memory does not grow with the log.
 
-The result is the same to the last bit as from memory, by one process.
+The result is bit for bit the same as that of one process from memory.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ DAYS = 7
 
 
 class Shelf(gym.Env[Any, Any]):
-    """Order up to three items a day, as many as fit; sell some, and pay for what is left."""
+    """Order up to three items a day, as many as fit; sell some, and pay for the unsold ones."""
 
     def __init__(self) -> None:
         self.observation_space = gym.spaces.Box(0.0, CAPACITY, (1,), np.float32)

@@ -22,7 +22,7 @@ RETURNING = 0.6  # fraction of customers who come a second time
 def simulate_customers(
     policy: np.ndarray, n: int, rng: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Offers and profits by visit, and numbers of visits by customer."""
+    """Offers and profits of all visits, and number of visits of each customer."""
     lengths = 1 + (rng.random(n) < RETURNING)
     offers = rng.choice(3, size=lengths.sum(), p=policy)
     profits = rng.beta(4 * PROFIT[offers], 4 * (1 - PROFIT[offers]))

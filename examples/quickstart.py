@@ -1,8 +1,8 @@
 """Evaluate a new policy from the log of the one in use.
 
-A PPO that was trained for a while controls CartPole. A copy that was trained longer is the
-candidate. The log of the first gives the mean and the variance of the second's return before it is
-deployed.
+A PPO model that was trained for a while controls CartPole; one that was trained longer is the
+candidate. The mean and the variance of the candidate's return are estimated from the log of the
+first model, before the candidate is deployed.
 """
 
 from __future__ import annotations

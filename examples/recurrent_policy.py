@@ -1,6 +1,6 @@
 """Recurrent policies: RecurrentPPO must recall at the end of an episode a sign shown at its start.
 
-The probability of an action depends on the whole episode up to it. `evaluate` runs the candidate's
+The probability of an action depends on the whole episode before it. `evaluate` runs the candidate's
 own LSTM over every logged episode; the hidden states of the behavior are not needed.
 """
 
@@ -32,7 +32,7 @@ class Recall(gym.Env[Any, Any]):
         return self._observe(), {}
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
-        """Show only the time."""
+        """Take a step; only the time is observed."""
         self.time += 1
         ended = self.time == LENGTH
         matches = 2 * int(action) - 1 == self.sign
@@ -43,7 +43,7 @@ class Recall(gym.Env[Any, Any]):
 
 
 def make_model(seed: int) -> RecurrentPPO:
-    """A small recurrent PPO."""
+    """Small RecurrentPPO model."""
     return RecurrentPPO(
         "MlpLstmPolicy",
         Recall(),

@@ -10,11 +10,11 @@ import numpy as np
 
 import ove_sb3 as ove
 
-SAFE = 0.9  # share of safe choices of the candidate
+SAFE = 0.9  # probability of the safe choice under the candidate
 
 
 def trade(p_safe: float, n: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """Choices, 1 for safe, and gains."""
+    """Choices (1 is safe) and gains, both (n,)."""
     safe = (rng.random(n) < p_safe).astype(int)
     gains = np.where(safe == 1, rng.uniform(4, 6, n), rng.uniform(0, 10, n))
     return safe, gains

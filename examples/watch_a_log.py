@@ -1,6 +1,6 @@
-"""Decide as soon as a growing log allows it, evaluating it after every day.
+"""Decide as soon as a growing log allows it, with one evaluation per day.
 
-The bounds hold simultaneously at every number of episodes, so repeated evaluation does no harm.
+The bounds hold simultaneously at every number of episodes, so repeated evaluation is safe.
 """
 
 from __future__ import annotations
