@@ -1,7 +1,8 @@
 """Print all tables, or those of some topics: ``python -m benchmarks [topic ...]``.
 
-Last come the promised values beside the measured ones. The exit code is 1 if a promise is broken.
-``python -m benchmarks public`` downloads data, takes options of its own, and is not among all.
+The last table compares the measured values with the promised ones. The exit code is 1 if a promise
+is broken. ``python -m benchmarks public`` is not part of the default: it downloads data and has its
+own options.
 """
 
 from __future__ import annotations

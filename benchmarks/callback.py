@@ -14,7 +14,7 @@ from .tables import print_table
 
 
 class TimedCallback(ove.OffPolicyVarianceCallback):
-    """Adds up the CPU time of its evaluations."""
+    """Callback that adds up the CPU time of its evaluations."""
 
     seconds = 0.0
 

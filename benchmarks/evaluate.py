@@ -42,7 +42,7 @@ def write_log(path: Path, n_steps: int) -> int:
             metadata={"horizon": LENGTH, "reward_range": (0.0, 1.0), **spaces},
         )
         columns = (data.observations, data.actions, data.log_probs, data.rewards)
-        size += sum(np.asarray(column).nbytes for column in columns) + n  # and how steps end
+        size += sum(np.asarray(column).nbytes for column in columns) + n  # one byte for `done`
         writer = writer or ove.EpisodeWriter(path, data.metadata, flush_every=1)
         writer.add(data)
     assert writer is not None
@@ -51,7 +51,7 @@ def write_log(path: Path, n_steps: int) -> int:
 
 
 def measure(path: str, how: str) -> None:
-    """Print the additional peak memory and the seconds as JSON; run it in a fresh process."""
+    """Print the additional peak memory and the seconds as JSON; run this in a new process."""
     from stable_baselines3 import PPO
 
     import ove_sb3 as ove
@@ -97,7 +97,7 @@ def main(n_steps: int = N_STEPS) -> None:
                 [*command, how, str(path)], check=True, capture_output=True, text=True
             )
             measured = json.loads(run.stdout.splitlines()[-1])
-            # A log in memory is there before the call; one on disk is read during it.
+            # A log in memory is loaded before the call; one on disk is read during it.
             total = measured["more"] + (size if how == "in memory" else 0)
             cells = [f"{size / 1e6:.0f}", f"{total / 1e6:.0f}", f"{total / size:.2f}"]
             rows.append([how, *cells, f"{measured['seconds']:.1f}"])

@@ -18,7 +18,7 @@ README = Path(__file__).parents[1] / "README.md"
 
 
 def seconds(code: str, cache: str) -> tuple[float, float]:
-    """Time of a program in a new process and an empty directory, and its CPU time."""
+    """Wall time and CPU time of a program in a new process and an empty directory."""
     environment = {**os.environ, "NUMBA_CACHE_DIR": cache}
     with tempfile.TemporaryDirectory() as folder:
         begin, used = time.perf_counter(), _children()

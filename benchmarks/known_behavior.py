@@ -1,4 +1,4 @@
-"""Known behavior: promised and measured upper bounds on the variance, and scoring time.
+"""Known behavior: upper bounds on the variance and scoring time, measured and promised.
 
 See `benchmarks.reference` for the reference excess.
 """
@@ -29,11 +29,11 @@ from .reference import LEVEL, ReferenceExcess, unseen_mass, worst_square
 from .tables import print_table
 
 SIZES = (1_000, 10_000, 31_622)
-_TRUTH = 100_000  # returns of the candidate, for the true variance
+_TRUTH = 100_000  # returns of the candidate from which the true variance is computed
 
 
-def _found_ratio(problem: Problem) -> float | None:
-    """Bound on the ratio that follows from the two policies, without being stated."""
+def _derived_max_ratio(problem: Problem) -> float | None:
+    """Bound on the ratio that `evaluate` derives from the structure of the two policies."""
     if not isinstance(problem, Bandit):
         return None
     candidate, uniform = ove.TabularPolicy(problem.candidate[None]), np.full((1, 5), 0.2)
@@ -53,7 +53,7 @@ def _upper_bounds(trials: int) -> None:
         ("recommender", 31_622): "1/20 of the excess",
     }
     for problem in (continuous_bandit(0.7), continuous_bandit(1.27), recommender(), gridworld(15)):
-        max_ratio, reference_excess = _found_ratio(problem), ReferenceExcess(problem)
+        max_ratio, reference_excess = _derived_max_ratio(problem), ReferenceExcess(problem)
         for n in SIZES:
             uppers = np.zeros(2)
             for trial in range(trials):
@@ -163,7 +163,7 @@ def _score(data: ove.Trajectories, scorer: PolicyCandidate) -> None:
 
 
 def _least_times(calls: Sequence[Callable[[], object]], repeats: int) -> list[float]:
-    """Least CPU time of each call, taken in turns, so that a busy machine slows all of them."""
+    """Least CPU time of each call; the calls alternate, so a busy machine slows all of them."""
     for call in calls:
         call()
     times: list[list[float]] = [[] for _ in calls]

@@ -18,7 +18,7 @@ HEADER = ("rows", "pyarrow (CPU ms)", "from_table (CPU ms)", "ratio")
 
 
 def make_steps(n_steps: int, length: int) -> pd.DataFrame:
-    """Episodes of one length with two propensities."""
+    """Table of episodes of equal length, with two propensities."""
     rng = np.random.default_rng(0)
     n = n_steps // length
     return pd.DataFrame(
@@ -36,7 +36,7 @@ def main(n_steps: int = 1_000_000, length: int = 20) -> None:
     steps = make_steps(n_steps, length)
     tables = {
         "in order": steps,
-        "in order, names of episodes are strings": steps.assign(
+        "in order, episode ids are strings": steps.assign(
             episode_id=steps["episode_id"].map("user {:07d}".format)
         ),
         "shuffled": steps.sample(frac=1.0, random_state=0),

@@ -1,4 +1,4 @@
-"""Promised values of the benchmarks, beside the measured ones."""
+"""Promised values of the benchmarks, compared with the measured ones."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ PROMISES = {
     "collect": Promise("collect / loop of predict and step", 0.7),
     "learn": Promise("learn with the logging wrapper / without", 1.12),
     "callback": Promise("learn with the callback / without", 1.03),
-    "stream": Promise("evaluation from disk / its parts one by one", 1.1),
+    "stream": Promise("evaluation from disk / sum of its parts", 1.1),
     "table": Promise("from_table of 10^6 rows in order / pyarrow reading the file", 3.0),
     "written": Promise("steps written, million per CPU second", 3.0, at_least=True),
     "read": Promise("steps read, million per CPU second", 10.0, at_least=True),
@@ -52,7 +52,7 @@ _measured: dict[str, float] = {}
 
 
 def note(name: str, value: float) -> None:
-    """Keep a measured value; of several of the same name the worst counts."""
+    """Record a measured value; of several values of the same name, the worst is kept."""
     before = _measured.get(name, value)
     _measured[name] = PROMISES[name].worse(before, value)
 

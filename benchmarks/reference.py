@@ -4,8 +4,8 @@ A log of n trajectories may well lack the trajectories of total probability log(
 behavior, with probability about a. Where weights are largest, these have the largest probability
 under the candidate; if their returns were the worst possible ones, the variance would be larger by
 that probability times the largest squared distance of a return from the mean. No bound at level a
-that holds for all environments can be much below that, and an exact comparison of two environments
-forbids about half of it.
+that holds for all environments can be much below that: an exact comparison of two environments
+shows that about half of it is unavoidable.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class ReferenceExcess:
 
 
 def unseen_mass(shift: float, n: int, level: float = LEVEL) -> float:
-    """Largest probability of the candidate that n trajectories may well lack.
+    """Largest probability under the candidate of the outcomes that n trajectories may well lack.
 
     For normal distributions of one action, whose means are `shift` standard deviations apart.
     """
@@ -59,7 +59,7 @@ def worst_square(returns: FloatArray, return_range: tuple[float, float]) -> floa
 
 
 def _share(n: int, level: float) -> float:
-    """Probability under the behavior of what n trajectories may well lack."""
+    """Probability under the behavior of the outcomes that n trajectories may well lack."""
     return min(-math.log(level) / n, 0.5)
 
 

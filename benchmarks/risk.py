@@ -1,4 +1,4 @@
-"""Quantiles, CVaR and probabilities: width relative to a public system and normal limits; cost."""
+"""Quantiles, CVaR and probabilities: width relative to other methods, and cost."""
 
 from __future__ import annotations
 
@@ -79,9 +79,9 @@ def truth(problem: Bandit, quantity: ove.Quantity) -> float:
 def _mean_bounds(
     quantity: str, n: int, trials: int, **options: Any
 ) -> tuple[tuple[float, float], tuple[int, int]]:
-    """Mean bounds over the trials, and how many miss the truth on either side.
+    """Mean bounds over the trials, and the number of misses on either side.
 
-    Small logs vary more, and are cheap: there are ten times as many of them.
+    Small logs vary more and are cheap, so ten times as many of them are drawn.
     """
     problem = recommender()
     value = truth(problem, as_quantity(quantity))

@@ -1,6 +1,6 @@
 """Cost of collecting, logging and scoring, relative to the bare operation.
 
-The two sides of a ratio are measured in turn; the median is printed.
+The two sides of a ratio are measured alternately; the median ratio is printed.
 """
 
 from __future__ import annotations

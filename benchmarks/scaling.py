@@ -1,6 +1,6 @@
 """Long logs: time and memory of streaming, speedup by processes, and cost of the bounds.
 
-``python -m benchmarks.scaling --steps 50000000`` for the full size.
+``python -m benchmarks.scaling --steps 50000000`` runs the full size.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ TRAJECTORIES = (10**5, 10**6)
 
 
 def write_log(path: Path, kind: str, n_steps: int) -> None:
-    """Write shards of random steps: states of a table, or observations like CartPole's."""
+    """Write shards of random steps, with discrete states or observations like CartPole's."""
     from gymnasium import spaces
 
     import ove_sb3 as ove
@@ -203,8 +203,8 @@ def _peak() -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
-def _apart(what: str, *arguments: str) -> dict[str, float]:
-    """Run a measurement in a process of its own."""
+def _in_new_process(what: str, *arguments: str) -> dict[str, float]:
+    """Run a measurement in its own process."""
     command = [sys.executable, "-m", "benchmarks.scaling", "--measure", what, *arguments]
     # By default Dask's workers return freed memory at every batch, which is slow: docs/scaling.md.
     keep = {**os.environ, "MALLOC_MMAP_THRESHOLD_": str(1 << 25)} if what == "jobs" else None
@@ -219,8 +219,8 @@ def main(n_steps: int = N_STEPS) -> None:
     with tempfile.TemporaryDirectory() as folder:
         for kind in KINDS:
             path = str(Path(folder) / kind)
-            _apart("write", path, kind, str(n_steps))
-            stream = _apart("stream", path, kind)
+            _in_new_process("write", path, kind, str(n_steps))
+            stream = _in_new_process("stream", path, kind)
             parts = [stream[name] for name in ("read", "score", "reduce")]
             cells = [f"{seconds:.1f}" for seconds in (*parts, stream["stream"])]
             ratio = stream["stream"] / sum(parts)
@@ -228,7 +228,7 @@ def main(n_steps: int = N_STEPS) -> None:
             nanoseconds = 1e9 * stream["stream"] / stream["n_steps"]
             peak = f"{stream['peak'] / 1e6:.0f}"
             streams.append([kind, *cells, f"{ratio:.2f}", f"{nanoseconds:.0f}", peak])
-            times = _apart("jobs", path, kind)
+            times = _in_new_process("jobs", path, kind)
             gains = times["here"] / times["joblib 2"], times["dask 1"] / times["dask 2"]
             cells = [f"{times[name]:.1f}" for name in ("here", "joblib 2", "dask 1", "dask 2")]
             jobs.append([kind, *cells, *(f"{gain:.2f}" for gain in gains)])
@@ -245,7 +245,7 @@ def main(n_steps: int = N_STEPS) -> None:
     )
     bounds = []
     for n in TRAJECTORIES:
-        measured = _apart("bounds", str(n), "")
+        measured = _in_new_process("bounds", str(n), "")
         cells = [f"{measured[name]:.2f}" for name in ("mean", "variance", "all")]
         bounds.append([f"{n:,}", *cells, f"{measured['more'] / n:.0f}"])
     print_table(
@@ -260,7 +260,7 @@ MEASUREMENTS = {"stream": measure_stream, "jobs": measure_jobs, "bounds": measur
 
 def _run() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.scaling", description=__doc__)
-    parser.add_argument("--steps", type=int, default=N_STEPS, help=f"of a log ({N_STEPS})")
+    parser.add_argument("--steps", type=int, default=N_STEPS, help="number of logged steps")
     parser.add_argument("--measure", nargs="+", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.measure is None:

@@ -16,7 +16,7 @@ from tests.problems.problem import Problem
 from .promises import note
 from .tables import cpu_time, print_table
 
-SIZES = (1_500, 4_000, 10_000)  # the second is farthest from the targets of the tests
+SIZES = (1_500, 4_000, 10_000)  # the second is farthest from the built-in target numbers
 HEAVY: dict[str, Any] = {"step": -0.1, "goal": 1.0, "pit": -1.0, "alpha": 0.1, "temperature": 0.1}
 # With their known bounds on the ratio, if any.
 PROBLEMS: tuple[tuple[Problem, float | None], ...] = (

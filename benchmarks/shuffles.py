@@ -72,7 +72,7 @@ def main(logs: int = LOGS, seeds: int = SEEDS) -> None:
 
 
 def _price(level: float = 0.025) -> None:
-    """Smallest excess of a bound that most orders agree on, by the spread of one order."""
+    """Print the least excess of a bound that most orders agree on, by the spread of one order."""
     fractions = np.linspace(0.05, 0.99, 95)
     z = ndtri(level)
     rows = []

@@ -1,6 +1,6 @@
 """The store: speed of writing and reading, growth with the log, opening, and memory for images.
 
-``python -m benchmarks store`` prints all tables, ``python -m benchmarks.store linear`` one of them.
+``python -m benchmarks store`` prints all tables, ``python -m benchmarks.store linear`` just one.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def folder() -> Iterator[Path]:
 
 
 def some_episodes(n: int, shortest: int = 20, longest: int = 200) -> list[ove.Trajectories]:
-    """Episodes like those of CartPole, as the wrappers hand them over."""
+    """Episodes like those of CartPole, one by one as the wrappers add them."""
     rng = np.random.default_rng(0)
     log = ove.Metadata(env_id="CartPole-v1", log_ids=("log",), n_envs=1)
     episodes = []
@@ -109,7 +109,7 @@ def one_step_episodes(n: int) -> ove.Trajectories:
 
 
 def linear() -> None:
-    """CPU time of closing a writer, and of compacting what it left, for one-step episodes."""
+    """CPU time of closing a writer, and of compacting its batches, for one-step episodes."""
     seconds: dict[str, list[float]] = {"closing": [], "compacting": []}
     for n in EPISODES:
         data = one_step_episodes(n)
@@ -216,7 +216,7 @@ def _write_images(path: Path, n: int) -> None:
 
 
 def peak(path: str, kind: str) -> None:
-    """Print the peak of an evaluation in MB, in a process of its own."""
+    """Print the peak memory of an evaluation in MB; run this in a new process."""
     candidate = _candidate(kind)
     options: dict[str, Any] = {"gamma": 0.9, "progress": False}
     small = one_step_episodes(100)

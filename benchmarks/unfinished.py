@@ -1,4 +1,4 @@
-"""Width of intervals if some episodes never ended, relative to as many complete episodes."""
+"""Width of intervals if some episodes never ended, relative to that of complete episodes."""
 
 from __future__ import annotations
 

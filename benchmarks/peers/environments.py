@@ -22,13 +22,13 @@ class Environment:
     modules : tuple of str
         The modules of `benchmarks.peers.methods` that run in it.
     requirements : tuple of str
-        Installed with their dependencies.
+        Requirements installed with their dependencies.
     bare : tuple of str
-        Installed without their dependencies, which are outdated.
+        Requirements installed without their dependencies, which are outdated.
     sources : tuple of str
         Source distributions of which only the Python modules under ``src/`` are used.
     own : bool
-        Runs in the project's own environment.
+        Whether it runs in the project's own environment.
     """
 
     label: str
@@ -40,7 +40,7 @@ class Environment:
 
     @property
     def pins(self) -> tuple[str, ...]:
-        """All that is installed."""
+        """All requirements that are installed."""
         return (*self.requirements, *self.bare, *self.sources)
 
 
@@ -151,7 +151,7 @@ def build(name: str, environment: Environment, folder: Path) -> Path:
 def _install_modules(pip: list[str], source: str, target: Path) -> None:
     """Copy the Python modules of a source distribution without building it."""
     with tempfile.TemporaryDirectory() as scratch:
-        # Only this package from source: the tools that prepare its metadata may be wheels.
+        # Build only this package from source; the tools that prepare its metadata may be wheels.
         package = source.partition("==")[0]
         options = ["--no-deps", "--no-binary", package, "--dest", scratch]
         _call([*pip, "download", *options, source])
@@ -167,7 +167,7 @@ def _site_packages(python: Path) -> Path:
 
 
 def _call(command: list[str]) -> str:
-    """Run a command; if it fails, raise with the last line of its error output."""
+    """Run a command; if it fails, raise an error with the last line of its error output."""
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=False)
     except OSError as error:
@@ -178,7 +178,7 @@ def _call(command: list[str]) -> str:
 
 
 def last_words(output: str) -> str:
-    """The last line that is not blank, or the last one that starts with ERROR."""
+    """The last line that starts with ERROR, or else the last line that is not blank."""
     lines = [line.strip() for line in output.splitlines() if line.strip()]
     errors = [line for line in lines if line.startswith("ERROR:")]
     return (errors or lines or [""])[-1].removeprefix("ERROR:").strip()

@@ -1,4 +1,4 @@
-"""Write data sets, and run each method and n in a process of its own."""
+"""Write data sets, and run each method and n in its own process."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ class Result:
     Parameters
     ----------
     label, quantity, method : str
-        Name of the peer, what is estimated, and name of the method.
+        Name of the peer, the estimated quantity, and name of the method.
     reason : str
         Why there are no results.
     lines : int
-        Lines that a user writes.
+        Lines of code that a user writes.
     libraries : float
         Memory after a small first call, in MB.
     wall : float
@@ -50,7 +50,7 @@ class Result:
     memory : dict
         Largest resident memory by n, in MB.
     cells : dict
-        Summaries by problem and n; a problem that the method does not answer for is left out.
+        Summaries by problem and n, without problems that the method does not support.
     """
 
     label: str
@@ -65,7 +65,7 @@ class Result:
 
     @property
     def name(self) -> str:
-        """Peer, method, and the reason of a failure, for the tables."""
+        """Peer, method, and the reason for a failure, for the tables."""
         name = f"{self.label}: {self.method}"
         return f"{name} ({self.reason})" if self.reason else name
 
@@ -114,9 +114,9 @@ def run_all(
 ) -> list[Result]:
     """Run every method of every peer, `jobs` of them in parallel; return the results in order.
 
-    Environments and finished results are kept in `folder`: what was run before with the same data,
-    code and settings is not run again. A peer that cannot be installed gives results with the
-    reason.
+    Environments and finished results are kept in `folder`: a method that was run before with the
+    same data, code and settings is not run again. A peer that cannot be installed gives results
+    that hold the reason.
     """
     with ThreadPoolExecutor(jobs) as pool:
         waiting: list[Result | Future[Result]] = []
@@ -201,7 +201,7 @@ def _run_method(
 def _run_worker(
     python: Path, key: Sequence[str], cpu_seconds: float, output: Path, paths: Sequence[Path]
 ) -> str:
-    """Run a method in the environment of its peer; return the reason if it fails."""
+    """Run a method in the environment of its peer; return the reason if it fails, or ``""``."""
     command = [str(python.absolute()), "-m", "benchmarks.peers.worker", *key]
     command += [str(cpu_seconds), str(output.absolute()), *map(str, paths)]
     one_thread = {f"{library}_NUM_THREADS": "1" for library in ("OMP", "OPENBLAS", "NUMBA")}

@@ -21,7 +21,7 @@ def fingerprint(
     method: str,
     data: Sequence[Path],
 ) -> str:
-    """Digest of all that a result depends on: data, versions and code.
+    """Digest of the data, the versions and the code that a result depends on.
 
     The code is that of the methods and of the worker, and for our own methods the whole package.
     """
@@ -34,7 +34,7 @@ def fingerprint(
 
 
 def _sources(environment: Environment) -> Iterable[Path]:
-    # The modules of a peer share functions, and most take some from the paper's module.
+    # The modules of a peer share functions, and most import some from `paper_formulas`.
     for name in dict.fromkeys((*environment.modules, "paper_formulas")):
         yield HERE / "methods" / f"{name}.py"
     yield HERE / "protocol.py"
@@ -44,9 +44,9 @@ def _sources(environment: Environment) -> Iterable[Path]:
 
 
 def load(path: Path, cpu_seconds: float) -> dict[str, Any] | None:
-    """A stored result, or None if there is none that will do.
+    """A stored result, or None if there is no usable one.
 
-    It will do if it saw all data sets, or had at least this much CPU time for each problem.
+    A result is usable if it saw all data sets, or had at least this much CPU time per problem.
     """
     try:
         result = json.loads(path.read_text())

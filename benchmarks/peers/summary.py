@@ -17,7 +17,7 @@ class Summary:
     Parameters
     ----------
     trials : int
-        Data sets it was run on.
+        Number of data sets.
     rmse : float or None
         Root mean square error of the estimate, in units of the scale.
     coverage, width : float or None
@@ -34,7 +34,7 @@ class Summary:
     seconds: float
 
 
-# Two sums of the same rewards may differ in the last digits: an end at the truth is no miss.
+# Two sums of the same rewards may differ in the last digits: a bound at the truth is not a miss.
 _TOLERANCE = 1e-9
 
 

@@ -23,7 +23,7 @@ Column = tuple[str, int]
 def tables(
     results: Sequence[Result], problems: Sequence[Problem], sizes: Sequence[int]
 ) -> dict[str, str]:
-    """Tables by name; a failure keeps its row, with the reason."""
+    """Tables by name; a method that failed keeps its row, with the reason."""
     named: dict[str, str] = {}
     for quantity in QUANTITIES:
         rows = [result for result in results if result.quantity == quantity]
@@ -61,7 +61,7 @@ def _intervals(
 def _costs(
     quantity: str, results: Sequence[Result], problems: Sequence[Problem], sizes: Sequence[int]
 ) -> str:
-    # A problem of one step, which all answer for, and a longer one.
+    # A problem of one step, which all methods support, and a longer one.
     timed = list(dict.fromkeys((problems[0].name, problems[min(2, len(problems) - 1)].name)))
     columns = [(name, n) for name in timed for n in sizes]
     largest = max(sizes)

@@ -23,7 +23,7 @@ def true_values(problem: Problem) -> dict[str, float]:
     assert isinstance(problem, Tabular)
     distribution: dict[float, float] = {}
     for value, probability in zip(*problem.mdp.returns(problem.candidate), strict=True):
-        value = round(float(value), 12)  # the same return, summed in another order
+        value = round(float(value), 12)  # equal returns, summed in a different order
         distribution[value] = distribution.get(value, 0.0) + float(probability)
     distribution = dict(sorted(distribution.items()))
     values["quantile"] = true_quantile(distribution, FRACTION)
@@ -34,6 +34,6 @@ def true_values(problem: Problem) -> dict[str, float]:
 def unit(quantity: str, variance: float) -> float:
     """The true variance for the variance, the true standard deviation for all others.
 
-    A mean or a quantile can be 0, and is large or small according to where zero lies.
+    A mean or a quantile can be 0, and its size depends on the origin of the rewards.
     """
     return variance if quantity == "variance" else math.sqrt(variance)

@@ -1,4 +1,4 @@
-"""Classic control: checkpoints of one training run against each other, with and without canary."""
+"""Classic control: checkpoints of one training run evaluated from each other's logs."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Task:
     truth_episodes
         Episodes of the on-policy truth.
     needs
-        Modules that the environment needs beside gymnasium.
+        Modules that the environment needs in addition to gymnasium.
     """
 
     env_id: str
@@ -75,7 +75,7 @@ TASKS = (
 
 @dataclass(frozen=True)
 class Settings:
-    """Size of the study: episodes of a log, and what divides training and truth."""
+    """Size of the study; `shorter` divides the training steps, its square the truth episodes."""
 
     n_episodes: int = 1_000
     delta: float = 0.05
@@ -111,7 +111,7 @@ def run(settings: Settings, path: Path) -> Content:
 
 
 def _checkpoints(task: Task, steps: Sequence[int], folder: Path) -> list[Any]:
-    """The models, trained in one run unless they are in the folder."""
+    """Models of the checkpoints, trained in one run unless the folder contains them."""
     algorithm: Any = {"PPO": PPO, "SAC": SAC}[task.algorithm]
     paths = [folder / f"{task.env_id}_{number}.zip" for number in steps]
     if not all(path.exists() for path in paths):
@@ -127,7 +127,7 @@ def _checkpoints(task: Task, steps: Sequence[int], folder: Path) -> list[Any]:
 
 
 def _env(task: Task) -> Any:
-    """A vectorized environment; gymnasium steps all of CartPole's copies at the same time."""
+    """Vectorized environment; that of CartPole steps all copies in one array operation."""
     if task.env_id == "CartPole-v1":
         return gym.make_vec(task.env_id, 250, vectorization_mode="vector_entry_point")
     return make_vec_env(task.env_id, n_envs=50)

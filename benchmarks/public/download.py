@@ -1,4 +1,4 @@
-"""Files of packages from the package registry, kept in a cache folder of the user."""
+"""Package files from the package registry, kept in the user's cache folder."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class Archive:
-    """A package as it is published.
+    """A published package file.
 
     Attributes
     ----------
@@ -26,7 +26,7 @@ class Archive:
     file : str
         Name of the file.
     sha256 : str
-        Digest of the file: other contents are refused.
+        Digest of the file; a file with another digest is refused.
     options : tuple of str
         Further options of ``pip download``.
     """
@@ -50,7 +50,7 @@ class Archive:
         return path
 
     def check(self, path: Path) -> None:
-        """Refuse a file with other contents."""
+        """Raise an error if the file does not have the digest."""
         digest = hashlib.sha256(path.read_bytes()).hexdigest()
         if digest != self.sha256:
             raise RuntimeError(

@@ -1,4 +1,4 @@
-"""Figures of the page."""
+"""Figures of ``docs/public.md``."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def _figure(width: float, height: float) -> Figure:
 
 
 def _icu_sepsis(content: Content) -> Figure:
-    """Mean bounds against n, a column for each cell."""
+    """Mean bounds against n, one column per cell."""
     figure = _figure(13.0, 6.2)
     panels = figure.subplots(2, len(CELLS), sharex=True, sharey="row")
     sizes = content["settings"]["sizes"]
@@ -89,7 +89,7 @@ def _bar(axes: Axes, place: float, entry: Any, color: str, scale: float = 1.0) -
 
 
 def _open_bandit(content: Content) -> Figure:
-    """Click rates and their intervals, a panel for each campaign."""
+    """Click rates and their intervals, one panel per campaign."""
     lines = (
         ("uniform, its own log", "uniform_own", _GRAY),
         ("Thompson, its own log", "thompson_own", _GREEN),
@@ -117,7 +117,7 @@ def _open_bandit(content: Content) -> Figure:
 
 
 def _control(content: Content) -> Figure:
-    """Intervals of the variance, a panel for each environment."""
+    """Intervals of the variance, one panel per environment."""
     tasks = content["tasks"]
     figure = _figure(4.4 * len(tasks) + 1.0, 4.2)
     panels = figure.subplots(1, len(tasks), squeeze=False)[0]

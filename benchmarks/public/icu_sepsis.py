@@ -29,7 +29,7 @@ ARCHIVE = Archive(
 )
 NAME = "ICU-Sepsis-v2"
 HORIZON = 500  # max_episode_steps of the published environment
-N_TERMINAL = 3  # the last states: death, survival, and one that is never left
+N_TERMINAL = 3  # the last states: death, survival, and an absorbing state
 
 SHARES = {"10% optimal": 0.1, "half optimal": 0.5, "optimal": 1.0}
 """Candidates: probability of following the optimal policy at a step, else the clinicians."""
@@ -43,7 +43,7 @@ CELLS = (
 )
 """Behavior and candidate of every cell of the study."""
 RANGES: dict[str, Any] = {"reward_range": (0, 1), "return_range": (0, 1)}
-RISK_GAMMA = 0.95  # for the risk quantities: a survivor's return then falls with the stay
+RISK_GAMMA = 0.95  # for the risk quantities: makes a survivor's return depend on the stay
 RISK = ("mean", "variance", "quantile:0.25", "median", "quantile:0.95", "cvar:0.25", "p_below:0.5")
 
 
@@ -71,7 +71,7 @@ def read_mdp(contents: bytes) -> tuple[TabularMDP, FloatArray]:
     possible = transition[~terminal] > 0.0
     if (np.where(possible, rewards[~terminal] - reward, 0.0) != 0.0).any():
         raise ValueError("`r_mat` must depend on the next state only.")
-    policy[terminal] = 1.0 / n_actions  # all zeros in the file: nobody acts there
+    policy[terminal] = 1.0 / n_actions  # all zeros in the file: no action is taken there
     transition = transition / transition.sum(axis=2, keepdims=True)
     policy = policy / policy.sum(axis=1, keepdims=True)
     return TabularMDP(transition, reward, start / start.sum(), terminal, HORIZON), policy
@@ -115,7 +115,7 @@ class Study:
         return truths
 
     def simulate(self, behavior: str, n: int, rng: np.random.Generator) -> ove.Trajectories:
-        """A log like that of `log`, but faster."""
+        """A log with the same distribution as that of `log`, drawn faster."""
         states, actions, rewards, lengths = self._simulators[behavior].draw(n, rng)
         steps: dict[str, Any] = {"observations": states, "actions": actions}
         steps |= {"rewards": rewards, "lengths": lengths}
@@ -176,7 +176,7 @@ def _cells(study: Study, data: Mapping[str, ove.Trajectories], settings: Setting
 
 
 def _known(behavior: str, candidate: str) -> dict[str, Any]:
-    """Bound on the weights that `evaluate` finds for a component of a canary log."""
+    """Bound on the weights that `evaluate` derives for a component of a canary log."""
     if (behavior, candidate) == ("canary", "optimal"):
         return {"max_weight": (1 + 1e-9) / CANARY}
     return {}
@@ -212,7 +212,7 @@ def _examples(
         plain = ove.evaluate(log, policy, gamma=1.0, **options)
         risk = ove.evaluate(log, policy, gamma=RISK_GAMMA, quantities=RISK, **options)
         cell = {"plain": evaluation_summary(plain), "risk": evaluation_summary(risk)}
-        if behavior != "canary":  # whose weights are bounded already
+        if behavior != "canary":  # the weights of a canary log are bounded already
             options["behavior"] = study.behaviors[behavior]
             cell["known"] = evaluation_summary(ove.evaluate(log, policy, gamma=1.0, **options))
         examples[f"{behavior}/{candidate}"] = cell
@@ -220,7 +220,7 @@ def _examples(
 
 
 def _check_same(examples: Mapping[str, Content], cells: Mapping[str, Content], n: int) -> None:
-    """The bounds of the study are those that `evaluate` gives."""
+    """Check that the bounds of the study equal those of `evaluate`."""
     for name, cell in cells.items():
         for quantity in ("mean", "variance"):
             ours, theirs = cell[str(n)][quantity], examples[name]["plain"]["quantities"][quantity]

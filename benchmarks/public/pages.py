@@ -1,4 +1,4 @@
-"""Tables of the page, as Markdown."""
+"""Tables of ``docs/public.md``, as Markdown."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def markdown(header: Sequence[str], rows: Iterable[Sequence[str]], n_left: int =
 
 
 def short(value: float | None) -> str:
-    """A number with three digits or without decimals, a dash for none."""
+    """Three significant digits, no decimals from 1,000 on, a dash for None."""
     if value is None:
         return "-"
     return f"{value:.3g}" if abs(value) < 1000 else f"{value:,.0f}"
@@ -298,12 +298,12 @@ def _control(content: Content) -> dict[str, str]:
 
 
 def _rough(value: float) -> str:
-    """A number with one digit, or without decimals."""
+    """One significant digit below 1, no decimals from 1 on."""
     return f"{value:.1g}" if value < 1 else f"{value:.0f}"
 
 
 def _training(content: Content) -> str:
-    """Truth of the evaluated checkpoints, and what knowing the behavior changes."""
+    """Truth of the evaluated checkpoints, and the effect of passing the behavior."""
     rows = [
         [
             env_id,

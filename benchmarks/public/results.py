@@ -1,4 +1,4 @@
-"""Stored results: one JSON file for each part, continued by the next run with the same settings."""
+"""Stored results: one JSON file per part, continued by the next run with the same settings."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def save(path: Path, content: Content) -> None:
 
 
 def machine() -> str:
-    """Processor, number of cores and operating system in a few words."""
+    """Processor, number of cores and operating system."""
     name = platform.processor() or platform.machine()
     info = Path("/proc/cpuinfo")
     if info.exists():
@@ -47,7 +47,7 @@ def machine() -> str:
 
 
 def stamp(content: Content) -> str:
-    """When and where the results were measured, for the page."""
+    """Date and machine of the measurement, for the page."""
     measured = content["measured"]
     python = measured["versions"].get("python", platform.python_version())
     return f"Measured on {measured['date']}, {measured['machine']}, Python {python}."

@@ -1,7 +1,7 @@
 """A tabular Markov decision process: exact return distribution, best policy, and simulation.
 
-Everything works on the probabilities of the next state given a policy, (S, S), so that hundreds of
-states and horizons are cheap.
+All computations use the probabilities of the next state under a policy, (S, S), so that hundreds
+of states and steps are cheap.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ class TabularMDP:
 
 
 class TabularVectorEnv(gym.vector.VectorEnv[Any, Any, Any]):
-    """Many copies of a `TabularMDP`, stepped together; those that ended are reset by a mask.
+    """Many copies of a `TabularMDP`, stepped together; ended episodes are reset through a mask.
 
     Parameters
     ----------
@@ -139,7 +139,7 @@ class TabularVectorEnv(gym.vector.VectorEnv[Any, Any, Any]):
 
 
 class _Rows:
-    """Draws from the rows of a table of probabilities by one binary search for all of them."""
+    """Sampler from the rows of a table of probabilities, by one binary search for all rows."""
 
     def __init__(self, table: FloatArray) -> None:
         rows, self._columns = np.nonzero(table)
@@ -155,15 +155,15 @@ class _Rows:
 
 
 class Simulator:
-    """Episodes of a `TabularMDP`, many times faster than through the interface of an environment.
+    """Sampler of episodes of a `TabularMDP`, many times faster than through an environment.
 
     Parameters
     ----------
     mdp : TabularMDP
     policies : sequence of ndarray, (S, A)
-        One of them acts in an episode.
+        Policies, of which one is drawn for every episode.
     shares : sequence of float
-        Probability of each.
+        Probability of each policy.
     """
 
     def __init__(
@@ -178,7 +178,7 @@ class Simulator:
     def draw(
         self, n: int, rng: np.random.Generator
     ) -> tuple[IntArray, IntArray, FloatArray, IntArray]:
-        """States, actions and rewards of the steps of n episodes in a row, and the lengths."""
+        """States, actions and rewards of the steps of n episodes, concatenated, and the lengths."""
         acting = rng.choice(len(self.shares), n, p=self.shares) * self._n_states
         state = self._begin.draw(np.zeros(n, dtype=np.int64), rng)
         running = np.arange(n)
