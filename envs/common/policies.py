@@ -19,7 +19,7 @@ class Policy(Protocol):
     def __call__(
         self, observations: NDArray[Any], rng: np.random.Generator
     ) -> tuple[NDArray[Any], FloatArray]:
-        """Actions, (n, ...), for n observations, and their log-probabilities or -densities, (n,)."""
+        """Actions (n, ...) for n observations, and their log-probabilities or -densities, (n,)."""
         ...
 
 
