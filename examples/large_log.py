@@ -1,4 +1,4 @@
-"""A log on disk, evaluated in pieces by two processes; memory does not grow with the log.
+"""A log on disk, evaluated in pieces by two processes; its steps are never all in memory.
 
 The result is bit for bit the same as that of one process from memory.
 """
