@@ -80,6 +80,10 @@ class PilotDistribution:
         y = np.asarray(self.returns <= self.quantile(p), dtype=np.float64) - p
         return math.sqrt(max(self.mean_square(y), p * (1.0 - p)) / self.n)
 
+    def own_error(self, p: float) -> float:
+        """Standard error of the distribution function at its p-quantile, from the pilot alone."""
+        return self.standard_error(p) * math.sqrt(self.n / self.size)
+
     def thresholds(self, levels: FloatArray) -> FloatArray:
         """Increasing thresholds above `low`: quantiles at the levels, atoms, and the tails."""
         halves = 0.5 ** np.arange(1, _TAIL_POINTS + 1)

@@ -163,8 +163,9 @@ def test_centering_makes_approximate_intervals_far_narrower_on_the_recommender()
 
 def test_the_crossfit_columns_give_the_estimate() -> None:
     stats = chain(8).statistics(500, np.random.default_rng(8))
+    # It pairs trajectories of different folds, which the estimate does not.
     value = find_estimator("variance", "crossfit").smooth_statistic(stats).value
-    assert value == pytest.approx(ove.estimate_variance(stats), rel=0.01)
+    assert value == pytest.approx(ove.estimate_variance(stats), rel=0.02)
 
 
 @pytest.mark.parametrize(

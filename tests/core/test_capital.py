@@ -140,3 +140,18 @@ def test_grids_are_fine_near_the_center_and_reach_the_ends() -> None:
     np.testing.assert_allclose(np.diff(near), 0.005, rtol=1e-6)
     assert grid.size < 1200
     assert grid_around(-5.0, 0.0, 0.0, 1.0)[0] == 0.0
+
+
+def test_grids_stay_fine_where_the_center_may_be_wrong() -> None:
+    center, unit, error = 50.0, 0.01, 1.0
+    grid = grid_around(center, unit, 0.0, 100.0, error=error)
+    middle = (grid[:-1] + grid[1:]) / 2
+    distance = np.abs(middle - center)
+    plausible = distance < 5.0 * error
+    steps = np.diff(grid)[plausible]
+    # Far less than the unit, which is the standard error of the bound, but for improbable errors.
+    assert (steps <= np.maximum(0.0501 * unit, 0.0026 * distance[plausible])).all()
+    assert (steps[distance[plausible] < error] < 0.3 * unit).all()
+    assert grid.size < 4000
+    coarse = grid_around(center, unit, 0.0, 100.0)
+    assert np.diff(coarse)[np.searchsorted(coarse, center + error)] > 3.0 * unit

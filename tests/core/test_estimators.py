@@ -99,6 +99,15 @@ def test_crossfit_is_exactly_unbiased_with_folds(n: int, known_horizon: bool) ->
     assert (mean, variance) == pytest.approx(process.moments(gamma), abs=1e-10)
 
 
+@pytest.mark.parametrize("n_environments", [2, 5, 10])
+def test_folds_are_not_the_environments_of_a_log(n_environments: int) -> None:
+    # Each environment always has the same return, and they take turns in the log.
+    returns = np.tile(np.arange(float(n_environments)), 400 // n_environments)
+    n = returns.size
+    stats = ove.trajectory_statistics(np.zeros(n), returns, np.ones(n, int), gamma=1.0, horizon=1)
+    assert ove.estimate_variance(stats) == pytest.approx(returns.var(), rel=0.05)
+
+
 @pytest.mark.filterwarnings("ignore::ove_sb3.errors.SupportWarning")
 @pytest.mark.parametrize("estimator", ["naive_is", "naive_plugin", "wis", "regression"])
 def test_the_biased_ones_are_biased(estimator: str) -> None:

@@ -11,6 +11,7 @@ from ove_sb3.core.assumptions import Assumptions
 from ove_sb3.core.methods.base import Tails
 from ove_sb3.core.sample import Sample
 from tests.problems.chain import chain
+from tests.problems.gridworld import gridworld
 
 
 def test_the_bound_is_the_one_that_eight_of_ten_orders_agree_on() -> None:
@@ -71,6 +72,23 @@ def test_the_seed_matters_less() -> None:
         ]
         spread[n_shuffles] = np.std(bounds)
     assert spread[10] < 0.6 * spread[1]
+
+
+def test_a_pilot_that_is_far_off_costs_little() -> None:
+    # In one of these orders the pilot's variance is 1.36, a hundred standard errors of the bound
+    # from the truth. A grid that is coarse so far from its center costs up to 0.06.
+    problem = gridworld(6)
+    stats = problem.statistics(100_000, np.random.default_rng([0, 100_000]))
+    for seed in range(4):
+        interval = ove.variance_interval(
+            stats,
+            reward_range=problem.reward_range,
+            max_ratio=2.0,
+            method=ove.Betting(n_shuffles=1),
+            side="lower",
+            rng=seed,
+        )
+        assert problem.variance - 0.02 < interval.lower < problem.variance
 
 
 def test_bounds_hold() -> None:

@@ -10,7 +10,7 @@ import numpy as np
 from ove_sb3._validation import FloatArray
 from ove_sb3.core.sample import Sample
 
-from .capital import BetTarget, grid_around, last_rejected
+from .capital import grid_around, last_rejected
 from .forms import AnyForm, Form, truncated_forms
 from .schedule import Schedule
 from .targets import Choices, ChosenBets, bet_against
@@ -70,15 +70,11 @@ def mean_lower(
     A bound of at least `enough` need not be improved.
     """
     bets = mean_target(forms, schedule, level)
-    return target_lower(
-        bets.target, bets.center, bets.unit, schedule, level, low, high, enough=enough
-    )
+    return target_lower(bets, schedule, level, low, high, enough=enough)
 
 
 def target_lower(
-    target: BetTarget,
-    center: float,
-    unit: float,
+    bets: ChosenBets,
     schedule: Schedule,
     level: float,
     low: float,
@@ -86,8 +82,9 @@ def target_lower(
     *,
     enough: float = math.inf,
 ) -> float:
-    """Lower confidence bound on the mean of a bet target, on a grid around `center`."""
-    grid = grid_around(center, unit, low, high)
+    """Lower confidence bound on the mean of a bet target, on a grid around its center."""
+    error = schedule.grid_error(bets.error)
+    grid = grid_around(bets.center, bets.unit, low, high, error=error)
     grid = grid[: np.searchsorted(grid, enough) + 1]
-    index = last_rejected(target, schedule, grid, level)
+    index = last_rejected(bets.target, schedule, grid, level)
     return float(grid[index] if index >= 0 else low)

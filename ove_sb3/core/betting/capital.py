@@ -50,6 +50,8 @@ _LOG_HEDGED = math.log(1.1)  # log of the aim for p: more than 1, since hedging 
 _SKEWED = 0.36  # size of gains, times the bet, from which on hedging is too coarse
 _AIM = 1.25  # aim for p where only its last value counts
 _DONE = math.log(_AIM / 1.1)  # of log p is missing when betting stops there
+_NEAR = 20.0  # of a grid's center, in units
+_PLAUSIBLE = 6.0  # standard errors of the center: a small pilot underestimates them
 _NO_GAINS, _NO_RANKS = np.empty(0), np.empty(0, np.int64)
 
 
@@ -396,15 +398,37 @@ def _largest_losses(
 
 
 def grid_around(
-    center: float, unit: float, low: float, high: float, *, fine: float = 20.0, step: float = 0.05
+    center: float,
+    unit: float,
+    low: float,
+    high: float,
+    *,
+    error: float = 0.0,
+    step: float = 0.05,
 ) -> FloatArray:
-    """Increasing grid on [low, high]: steps of ``step * unit`` near `center`, then wider."""
+    """Increasing grid on [low, high]: steps of ``step * unit`` near `center`, then wider.
+
+    Parameters
+    ----------
+    center, unit, low, high : float
+    error : float
+        Standard error of the center. Steps grow slowly while the bound may plausibly be there.
+    step : float
+        Steps near the center, in units.
+    """
     center = min(max(center, low), high)
     unit = max(unit, 1e-9 * (high - low), 1e-300)
-    reach = max(high - center, center - low) / unit
-    near = np.arange(0.0, fine, step)
-    n_far = max(0, math.ceil(math.log(max(reach, fine) / fine) / math.log1p(step)))
-    far = fine * (1.0 + step) ** np.arange(n_far + 1)
-    distances = np.concatenate([near, far]) * unit
+    farthest = max(high - center, center - low) / unit
+    plausible = min(max(_NEAR, _PLAUSIBLE * error / unit), max(farthest, _NEAR))
+    near = np.arange(0.0, _NEAR, step)
+    middle = _geometric(_NEAR, plausible, step / _NEAR)
+    far = _geometric(plausible, farthest, step)
+    distances = np.concatenate([near, middle[:-1], far]) * unit
     grid = np.concatenate([center - distances[::-1], center + distances[1:], [low, high]])
     return np.unique(grid[(grid >= low) & (grid <= high)])
+
+
+def _geometric(first: float, last: float, growth: float) -> FloatArray:
+    """Geometric sequence from `first` to `last` or beyond."""
+    n_steps = max(0, math.ceil(math.log(max(last, first) / first) / math.log1p(growth)))
+    return np.asarray(first * (1.0 + growth) ** np.arange(n_steps + 1))

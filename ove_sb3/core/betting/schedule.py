@@ -115,6 +115,13 @@ class Schedule:
         """Number of observations that grids are based on."""
         return int(self.blocks[0])
 
+    def grid_error(self, error: float) -> float:
+        """Standard error of a grid's center, or 0 if grids must be small.
+
+        Where observations overlap, all grid points are bet on to the end.
+        """
+        return error if self.bet_block is None else 0.0
+
     @property
     def n_warm_up(self) -> int:
         """Number of epochs before the first block."""

@@ -63,11 +63,15 @@ class SquareBets:
         Self-normalized moments of the return before every epoch.
     second_moments : ndarray, (n_epochs,)
         Predicted mean square of x at the mean.
+    errors : ndarray, (n_epochs,)
+        Standard errors of `variances`.
     """
 
     def __init__(self, forms: Sequence[AnyForm], schedule: Schedule, level: float) -> None:
         pasts = [Past(form.columns, schedule) for form in forms]
         self.means, self.variances = pasts[0].self_normalized()
+        distances = square_about(self.means) - self.variances[:, None] * pasts[0].weight
+        self.errors = np.sqrt(pasts[0].squares(distances) / pasts[0].sizes)
         candidates = [
             self._candidate(form, past, schedule, level)
             for form, past in zip(forms, pasts, strict=True)

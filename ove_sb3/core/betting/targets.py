@@ -101,6 +101,8 @@ class ChosenBets:
         The pilot's estimate of the mean of the target.
     unit : float
         Scale of the bound.
+    error : float
+        Standard error of `center`.
     forms : list of Form or TruncatedForm
         Forms that are bet on in some epoch.
     """
@@ -108,6 +110,7 @@ class ChosenBets:
     target: BetTarget
     center: float
     unit: float
+    error: float
     forms: list[AnyForm]
 
     def coefficients_from(self, first: int) -> FloatArray:
@@ -125,6 +128,7 @@ class _Bets:
     constants: FloatArray
     lower_bounds: FloatArray
     expected: FloatArray
+    errors: FloatArray
 
 
 def bet_against(
@@ -189,7 +193,8 @@ def bet_against(
     )
     first = schedule.n_warm_up
     unit = math.sqrt(second_moments[first] / schedule.grid_n)
-    return ChosenBets(target, float(expected[first]), unit, [forms[k] for k in used])
+    error = float(bets[best[first]].errors[first])
+    return ChosenBets(target, float(expected[first]), unit, error, [forms[k] for k in used])
 
 
 def predicted_bounds(
@@ -255,10 +260,14 @@ def _best_bets(
     epochs = np.arange(len(x))
     center, control = np.unravel_index(choice, q.shape[1:])
     at = epochs, center, control
+    # Of a self-normalized mean: the weighted distance from it.
+    own = (choices.constant - expected)[epochs, center]
+    distance = z[epochs, center] - own[:, None] * past.weight
     return _Bets(
         predicted=predicted[epochs, choice],
         coefficients=x[at],
         constants=choices.constant[epochs, center] - q[at],
         lower_bounds=lower_bound[at],
         expected=expected[epochs, center],
+        errors=np.sqrt(past.squares(distance) / past.sizes),
     )

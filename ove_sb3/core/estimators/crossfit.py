@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ove_sb3._validation import FloatArray
+from ove_sb3._validation import FloatArray, IntArray
 from ove_sb3.core.statistics import TrajectoryStatistics
 
 from .base import Estimator, add
@@ -25,6 +25,7 @@ from .smooth import SmoothStatistic
 
 _MOST_FOLDS = 5
 _SMALLEST_FOLD = 50  # smaller ones estimate the square of the remaining mean badly
+_FOLD_SEED = 0  # of the assignment to folds, which does not depend on the data
 _STRONG, _LIGHT = 3.0, 0.1  # penalties, relative to a standardized control variate
 _EPSILON = float(np.finfo(np.float64).eps)
 _ROUGH = 1e-6  # relative rounding error from which on a column is not used
@@ -47,14 +48,14 @@ class CrossfitColumns:
         Mean mu - m.
     center
         The m of the trajectory's fold.
-    n_folds
-        Trajectory i is in fold i % n_folds.
+    fold
+        Number of the trajectory's fold.
     """
 
     second: FloatArray
     first: FloatArray
     center: FloatArray
-    n_folds: int
+    fold: IntArray
 
 
 def crossfit_mean(stats: TrajectoryStatistics) -> float:
@@ -66,11 +67,9 @@ def crossfit_mean(stats: TrajectoryStatistics) -> float:
 def crossfit_variance(stats: TrajectoryStatistics) -> float:
     """Estimate the variance of the return; unbiased, unchanged by a shift of all returns."""
     columns = crossfit_columns(stats)
-    value = columns.second.sum()
-    for k in range(columns.n_folds):
-        first = columns.first[k :: columns.n_folds]
-        value -= (first.sum() ** 2 - np.sum(first**2)) / (first.size - 1)
-    return float(value / stats.n_trajectories)
+    sums, squares = (np.bincount(columns.fold, columns.first**power) for power in (1, 2))
+    pairs = (sums**2 - squares) / (np.bincount(columns.fold) - 1)
+    return float((columns.second.sum() - pairs.sum()) / stats.n_trajectories)
 
 
 def crossfit_columns(stats: TrajectoryStatistics) -> CrossfitColumns:
@@ -83,20 +82,24 @@ def crossfit_columns(stats: TrajectoryStatistics) -> CrossfitColumns:
     n_folds = min(_MOST_FOLDS, max(2, n // _SMALLEST_FOLD)) if n >= 4 else 1
     base, reference = base_columns(stats)
     form = control_form(stats, base)
+    # Not i % n_folds, which in a log of as many environments would be the environment.
+    order = np.random.default_rng(_FOLD_SEED).permutation(n)
+    members = [order[k::n_folds] for k in range(n_folds)]
+    folds = [base[:, own] for own in members]
     # einsum, not matmul: the last digits of the latter depend on its number of threads
-    folds = [base[:, k::n_folds] for k in range(n_folds)]
     moments = [np.einsum("in,jn->ij", fold, fold) for fold in folds]
     total = np.sum(moments, axis=0)
     second, first, center = np.empty(n), np.empty(n), np.empty(n)
-    for k in range(n_folds):
-        fold = slice(k, None, n_folds)
+    fold = np.empty(n, np.int64)
+    for k, own in enumerate(members):
         train = total - moments[k] if n_folds > 1 else np.zeros_like(total)
         m = fitted_center(train, reference)
         fit = fit_controls(train, m, form)
-        second[fold] = np.einsum("i,in->n", fit.second, folds[k])
-        first[fold] = np.einsum("i,in->n", fit.first, folds[k])
-        center[fold] = reference + m
-    return CrossfitColumns(second, first, center, n_folds)
+        second[own] = np.einsum("i,in->n", fit.second, folds[k])
+        first[own] = np.einsum("i,in->n", fit.first, folds[k])
+        center[own] = reference + m
+        fold[own] = k
+    return CrossfitColumns(second, first, center, fold)
 
 
 def fitted_center(train: FloatArray, reference: float) -> float:

@@ -110,7 +110,7 @@ def cvar_lower(sample: Sample, p: float, level: float) -> float:
     epoch, from its past.
     """
     schedule, pilot = _prepare(sample)
-    error = pilot.standard_error(p) * math.sqrt(pilot.n / pilot.size)
+    error = pilot.own_error(p)
     levels = np.clip(np.concatenate([_SHARES * p, p + _ERRORS * error]), 0.0, 1.0)
     reference = pilot.quantile(p)
     forms: list[AnyForm] = []
@@ -121,7 +121,7 @@ def cvar_lower(sample: Sample, p: float, level: float) -> float:
     low, high = pilot.low - reference, pilot.high - reference
     bets = mean_target(forms, schedule, level)
     target = replace(bets.target, warm_up=_warm_up(sample, reference, schedule, p, level))
-    bound = target_lower(target, bets.center, bets.unit, schedule, level, low, high)
+    bound = target_lower(replace(bets, target=target), schedule, level, low, high)
     return min(max(reference + bound, pilot.low), pilot.high)
 
 
@@ -207,10 +207,8 @@ class _CellBets:
             self.bets.target, columns=np.stack(columns), coefficients=self.coefficients
         )
         center = self.bets.center + expected - self.expected
-        unit = self.bets.unit
-        return target_lower(
-            target, center, unit, self.schedule, self.level, 0.0, highest, enough=enough
-        )
+        bets = replace(self.bets, target=target, center=center)
+        return target_lower(bets, self.schedule, self.level, 0.0, highest, enough=enough)
 
 
 def _prepare(sample: Sample) -> tuple[Schedule, PilotDistribution]:
@@ -226,8 +224,7 @@ def _edges(pilot: PilotDistribution, p: float) -> FloatArray:
     stays below a share of the standard error while the quantile may plausibly be in the cell. Cells
     further out grow, as long as their value stays below the CVaR.
     """
-    error = pilot.standard_error(p)
-    wide = error * math.sqrt(pilot.n / pilot.size)
+    wide = pilot.own_error(p)
     around = pilot.quantiles(np.clip([p - wide, p + wide], 0.0, 1.0))
     slope = float(around[1] - around[0]) / (2.0 * wide)  # of the quantile in its level
     q = pilot.quantile(p)

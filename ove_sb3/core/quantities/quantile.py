@@ -110,7 +110,8 @@ def threshold_lower(sample: Sample, mass: float, level: float, *, sign: float = 
     pilot = PilotDistribution(G, sample.weights, schedule, low, high)
     p = 1.0 - mass
     unit = pilot.standard_error(p)
-    thresholds = pilot.thresholds(grid_around(p, unit, 0.0, 1.0, step=_STEP))
+    error = schedule.grid_error(pilot.own_error(p))
+    thresholds = pilot.thresholds(grid_around(p, unit, 0.0, 1.0, error=error, step=_STEP))
     slack = rounding(np.array([low, high]))
     thresholds, ranks = _ranked(sample, thresholds, slack, sign)
     if not thresholds.size:

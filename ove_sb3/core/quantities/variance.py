@@ -35,7 +35,7 @@ _FEW_BLOCKS = 100  # for the lower bound, which is tested at many centers
 _CENTERS = np.array([0.0, 0.03, 0.1, 0.2, 0.35, 0.5, 0.75, 1.0])  # from the mean to mid-range
 _CENTERS_PER_ERROR = 5  # half-spacings of the lower bound's centers per standard error of the pilot
 _FAR = 4.0  # a center is far if its x(m) exceeds that of the nearest by so many grid units
-_FAR_STRIDE = 16
+_FAR_STEP = 0.8  # of the grid for such a center, in units
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,8 @@ def variance_upper(sample: Sample, level: float) -> float:
         return Choices(square_about(d), bound, np.zeros_like(d), expected)
 
     bets = bet_against(forms, schedule, level, choices)
-    grid = grid_around(bets.center, bets.unit, -sample.limits.max_variance, 0.0)
+    error, lowest = schedule.grid_error(bets.error), -sample.limits.max_variance
+    grid = grid_around(bets.center, bets.unit, lowest, 0.0, error=error)
     index = last_rejected(bets.target, schedule, grid, level)
     return float(-grid[index]) if index >= 0 else sample.limits.max_variance
 
@@ -107,13 +108,16 @@ def variance_lower(sample: Sample, level: float) -> float:
     first = schedule.n_warm_up
     mean, variance = float(bets.means[first]), float(bets.variances[first])
     error = max(_mean_error(form.columns[:, : schedule.pilot], mean), 1e-9 * (form.high - form.low))
-    unit = math.sqrt(bets.second_moments[first] / schedule.grid_n)
-    grid = grid_around(variance, unit, 0.0, sample.limits.max_variance)
+    unit = max(math.sqrt(bets.second_moments[first] / schedule.grid_n), 1e-300)
+    own_error, highest = schedule.grid_error(float(bets.errors[first])), sample.limits.max_variance
+    grid = grid_around(variance, unit, 0.0, highest, error=own_error)
+    everywhere = np.arange(len(grid))
+    _, apart = np.unique(np.floor(grid / (_FAR_STEP * unit)), return_index=True)
     index = len(grid) - 1
     for d, half_spacing in _centers(mean, error, form.low, form.high):
         # Grids are fixed in advance, a coarser one for a far center; how far up to go is free.
-        stride = 1 if (d - mean) ** 2 <= _FAR * unit else _FAR_STRIDE
-        points = np.arange(0, min(index + stride, len(grid)), stride)
+        points = everywhere if (d - mean) ** 2 <= _FAR * unit else apart
+        points = points[: np.searchsorted(points, index) + 1]
         target = bets.target(d, half_spacing)
         rejected = last_rejected(target, schedule, grid[points] + half_spacing**2, level)
         if rejected < 0:
