@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -13,8 +14,10 @@ from ove_sb3.core.betting.moments import effective_second_moment
 from ove_sb3.core.betting.schedule import Schedule
 
 
-def rejected(target: BetTarget, schedule: Schedule, s: float, level: float, run: int = 16) -> bool:
-    """One test, observation by observation."""
+def rejected(
+    target: BetTarget, schedule: Schedule, s: float, level: float, *, together: bool = False
+) -> bool:
+    """One test, observation by observation, or several `together` while little is at risk."""
     capital = level
     for block, epoch in enumerate(schedule.epoch_of_block):
         begin, end = schedule.blocks[block], schedule.blocks[block + 1]
@@ -25,17 +28,21 @@ def rejected(target: BetTarget, schedule: Schedule, s: float, level: float, run:
         bet = math.sqrt(-2.0 * math.log(max(capital, 1e-300)) / second_moment)
         price = max(capital, 1e-300) / 1.1
         hedged = norm.pdf(norm.isf(price)) / price / math.sqrt(second_moment)
-        size = 0.0 if target.gain_sizes is None else target.gain_sizes[epoch]
-        share = min(max(hedged * size / 0.36, 0.0), 1.0)
+        skewness = 0.0 if target.gain_sizes is None else target.gain_sizes[epoch]
+        share = min(max(hedged * skewness / 0.36, 0.0), 1.0)
         bet = share * bet + (1.0 - share) * hedged
         if gap > target.max_excess[epoch]:
             bet *= target.max_excess[epoch] / gap
         bet = min(bet, 0.95 / gap)
-        for i in range(begin, end):
-            x = target.coefficients[epoch] @ target.columns[:, i] + target.constants[epoch]
-            capital *= 1.0 + bet * (x - s)
-            if ((i + 1 - begin) % run == 0 or i + 1 == end) and capital >= 1.0:
-                return True
+        x = target.coefficients[epoch] @ target.columns[:, begin:end] + target.constants[epoch]
+        size = min(max(int(0.1 / (bet * gap)), 1), 32) if together else 1
+        whole = x.size // size * size
+        sums = (x[:whole] - s).reshape(-1, size).sum(axis=1)
+        for gains in (sums, x[whole:] - s):
+            for k, gain in enumerate(gains):
+                capital *= 1.0 + bet * gain
+                if ((k + 1) % 16 == 0 or k + 1 == gains.size) and capital >= 1.0:
+                    return True
     return False
 
 
@@ -64,6 +71,33 @@ def test_the_compiled_sequence_of_tests_is_what_the_definition_says(n: int) -> N
         assert last_rejected(target, schedule, grid, 0.05) == expected
         results.add(expected)
     assert len(results) > 1
+
+
+def test_many_observations_are_bet_on_together_while_little_is_at_risk() -> None:
+    results, differences = [], 0
+    for seed in range(4):
+        target, schedule = random_target(seed, 20_000)
+        mean = float(target.columns[0].mean() + 0.05)
+        for s in np.linspace(mean - 0.1, mean + 0.1, 9):
+            expected = rejected(target, schedule, s, 0.05, together=True)
+            assert (last_rejected(target, schedule, np.array([s]), 0.05) == 0) == expected
+            results.append(expected)
+            differences += expected != rejected(target, schedule, s, 0.05)
+    assert 5 < sum(results) < 31
+    assert differences <= 1  # almost nothing is lost
+
+
+def test_observations_are_bet_on_one_by_one_where_the_end_is_open() -> None:
+    # Otherwise the time of stopping would decide which observations are bet on together. Gains and
+    # losses take turns: they cancel in a sum, but not in a product.
+    n = 20_000
+    plan = Schedule.plan(n, 20)
+    each = np.ones(len(plan.epochs))
+    x = 0.01 + (-1.0) ** np.arange(n)
+    target = BetTarget(x[None], each[:, None], 0 * each, -each, 0.33 * each, np.inf * each)
+    open_end = replace(plan, unfinished=np.zeros(n, np.bool_), unfinished_fraction=0 * each)
+    assert last_rejected(target, plan, np.zeros(1), 0.05) == 0
+    assert last_rejected(target, open_end, np.zeros(1), 0.05) == -1
 
 
 def test_all_points_rejected_gives_the_last_one() -> None:
