@@ -9,7 +9,7 @@ from stable_baselines3 import PPO
 
 import ove_sb3 as ove
 
-from .promises import note
+from .promises import record
 from .tables import print_table
 
 
@@ -49,7 +49,7 @@ def main(n_steps: int = 20_000, n_episodes: int = 2_000, repeats: int = 3) -> No
         with_callback.append(learn(n_steps, timed))
         without.append(learn(n_steps, None))
         evaluations.append(timed.seconds / timed.n_evaluations)
-    note("callback", min(with_callback) / min(without))
+    record("callback", min(with_callback) / min(without))
     print_table(
         f"PPO.learn({n_steps:,}) on CartPole, evaluated every 10,000 steps and at the end from "
         f"{n_episodes:,} episodes ({data.n_steps:,} steps), CPU seconds",

@@ -11,7 +11,7 @@ import pyarrow.parquet
 
 import ove_sb3 as ove
 
-from .promises import note
+from .promises import record
 from .tables import cpu_time, print_table
 
 HEADER = ("rows", "pyarrow (CPU ms)", "from_table (CPU ms)", "ratio")
@@ -49,7 +49,7 @@ def main(n_steps: int = 1_000_000, length: int = 20) -> None:
             theirs = cpu_time(lambda: pyarrow.parquet.read_table(path), 15)
             ours = cpu_time(lambda: ove.Trajectories.from_table(path, keep=["p_new"]), 15)
             if name == "in order":
-                note("table", ours / theirs)
+                record("table", ours / theirs)
             rows.append((name, 1e3 * theirs, 1e3 * ours, ours / theirs))
     print_table(f"Reading {n_steps:,} steps from a Parquet file", HEADER, rows)
 

@@ -51,7 +51,7 @@ PROMISES = {
 _measured: dict[str, float] = {}
 
 
-def note(name: str, value: float) -> None:
+def record(name: str, value: float) -> None:
     """Record a measured value; of several values of the same name, the worst is kept."""
     before = _measured.get(name, value)
     _measured[name] = PROMISES[name].worse(before, value)

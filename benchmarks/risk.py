@@ -20,13 +20,12 @@ from tests.problems.bandits import Bandit, recommender
 from tests.problems.gridworld import gridworld
 from tests.problems.problem import Problem
 
-from .promises import PROMISES, note
+from .promises import PROMISES, record
 from .tables import cpu_time, print_table
 
 _DELTA = 2 * 0.05 / 8  # of an interval: the public system divides 0.05 among eight bounds
 _NORMAL_N = 10_000
 _SMALL = 1000
-_MOST_COST = 3.0
 
 
 @dataclass(frozen=True)
@@ -147,7 +146,7 @@ def against_normal_limits(trials: int) -> None:
                 )
                 widths.append(interval.width / (high - low))
         ten, one = float(np.mean(ratios[10])), float(np.mean(ratios[1]))
-        note("normal", ten)
+        record("normal", ten)
         rows.append(
             [f"{p:g}", f"{x:.3f}", f"{one:.2f}", f"{ten:.2f}", f"{PROMISES['normal'].limit:g}"]
         )
@@ -185,7 +184,7 @@ def cost(sizes: Sequence[int]) -> None:
                 )
             ]
             alone, guaranteed, both = times
-            note("risk", both / alone)
+            record("risk", both / alone)
             rows.append(
                 [
                     problem.name,
@@ -193,7 +192,7 @@ def cost(sizes: Sequence[int]) -> None:
                     *(f"{seconds:.2f}" for seconds in times),
                     f"{guaranteed / alone:.2f}",
                     f"{both / alone:.2f}",
-                    f"{_MOST_COST:g}",
+                    f"{PROMISES['risk'].limit:g}",
                 ]
             )
     print_table(

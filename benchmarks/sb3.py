@@ -19,7 +19,7 @@ from stable_baselines3.common.vec_env import DummyVecEnv, VecEnv
 
 import ove_sb3 as ove
 
-from .promises import note
+from .promises import record
 from .tables import print_table
 
 REPEATS = 5
@@ -32,11 +32,11 @@ def main() -> None:
         rows = []
         for n_envs in (1, 8):
             ratio = collect_ratio(n_envs)
-            note("collect", ratio)
+            record("collect", ratio)
             rows.append([f"collect / loop of predict and step, {n_envs} environments", ratio])
         for n_envs in (1, 8):
             ratio = learn_ratio(n_envs)
-            note("learn", ratio)
+            record("learn", ratio)
             rows.append([f"logged learn / learn, {n_envs} environments", ratio])
         rows.append(["log_prob / forward passes of the actor", log_prob_ratio()])
         print_table("CPU time", ["", "ratio"], rows)

@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from .promises import note
+from .promises import record
 from .tables import print_table
 
 N_STEPS, LENGTH, N_SHARDS, N_STATES = 5 * 10**6, 100, 10, 64
@@ -224,7 +224,7 @@ def main(n_steps: int = N_STEPS) -> None:
             parts = [stream[name] for name in ("read", "score", "reduce")]
             cells = [f"{seconds:.1f}" for seconds in (*parts, stream["stream"])]
             ratio = stream["stream"] / sum(parts)
-            note("stream", ratio)
+            record("stream", ratio)
             nanoseconds = 1e9 * stream["stream"] / stream["n_steps"]
             peak = f"{stream['peak'] / 1e6:.0f}"
             streams.append([kind, *cells, f"{ratio:.2f}", f"{nanoseconds:.0f}", peak])

@@ -13,7 +13,7 @@ from tests.problems.chain import chain
 from tests.problems.gridworld import gridworld
 from tests.problems.problem import Problem
 
-from .promises import note
+from .promises import record
 from .tables import cpu_time, print_table
 
 SIZES = (1_500, 4_000, 10_000)  # the second is farthest from the built-in target numbers
@@ -37,8 +37,8 @@ def main(trials: int = 10) -> None:
                 widths = np.mean(
                     [_widths(problem, max_ratio, n, quantity, k) for k in range(trials)], axis=0
                 )
-                note("sequence", widths[1] / widths[0])
-                note("sequence with target", widths[2] / widths[0])
+                record("sequence", widths[1] / widths[0])
+                record("sequence with target", widths[2] / widths[0])
                 ratio = "unknown" if max_ratio is None else f"at most {max_ratio:g}"
                 measured = [f"{width / widths[0]:.2f}" for width in widths[1:]]
                 rows.append([problem.name, ratio, n, quantity, *measured])
@@ -59,7 +59,7 @@ def _times(quantity: str) -> list[str]:
     known = binary_bandit().reward_range
     once = cpu_time(lambda: ove.interval(stats, quantity, reward_range=known), 1)
     always = cpu_time(lambda: ove.confidence_sequence(stats, quantity, reward_range=known), 1)
-    note("sequence time", always / once)
+    record("sequence time", always / once)
     return [quantity, f"{once:.1f}", f"{always:.1f}", f"{always / once:.1f}"]
 
 

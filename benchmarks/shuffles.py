@@ -14,7 +14,7 @@ from tests.problems.chain import chain
 from tests.problems.gridworld import gridworld
 from tests.problems.problem import Problem
 
-from .promises import note
+from .promises import record
 from .tables import print_table
 
 N, LOGS, SEEDS = 1000, 10, 6
@@ -120,7 +120,7 @@ def _time(n: int = 100_000) -> None:
             ove.interval(stats, quantity, reward_range=problem.reward_range, method=method)
         seconds = time.process_time() - start
         rows.append([n_shuffles, f"{seconds:.2f}"])
-    note("shuffles", seconds)
+    record("shuffles", seconds)
     print_table(f"Mean and variance, both bounds, n = {n}", ["shuffles", "CPU seconds"], rows)
 
 

@@ -12,7 +12,7 @@ import ove_sb3 as ove
 from tests.problems.bandits import recommender
 from tests.problems.gridworld import gridworld
 
-from .promises import note
+from .promises import record
 from .tables import cpu_time, print_table
 
 
@@ -29,7 +29,7 @@ def statistics(n_steps: int = 10**7) -> None:
         plain = cpu_time(lambda: np.exp(np.cumsum(log_ratios)))
         ours = cpu_time(reduce)
         if length == 100:
-            note("statistics", ours / plain)
+            record("statistics", ours / plain)
         rows.append([length, f"{plain:.3f}", f"{ours:.3f}", f"{ours / plain:.2f}"])
     print_table(
         f"trajectory_statistics of {n_steps:,} steps, CPU seconds",
@@ -70,7 +70,7 @@ def bootstrap(n: int = 100_000, n_resamples: int = 2000) -> None:
     rows = []
     for variant in ("basic", "bca", "studentized"):
         seconds = cpu_time(functools.partial(ours, variant), repeats=2)
-        note("bootstrap", theirs / seconds)
+        record("bootstrap", theirs / seconds)
         tracemalloc.start()
         ours(variant)
         peak = tracemalloc.get_traced_memory()[1] / 2**20
@@ -110,7 +110,7 @@ def intervals() -> None:
                 for name, method in methods.items()
             }
             if n == 1_000_000:
-                note("betting", 1e6 * times["one order"] / n)
+                record("betting", 1e6 * times["one order"] / n)
             rows.append(
                 [
                     problem.name,

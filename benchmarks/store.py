@@ -23,7 +23,7 @@ import ove_sb3 as ove
 from ove_sb3.core.stopping import LoggingRecord
 from ove_sb3.data.writer import compact
 
-from .promises import note
+from .promises import record
 from .tables import print_table
 
 REPEATS, READS = 5, 3
@@ -87,7 +87,7 @@ def rates() -> None:
                 measure("read from Parquet", lambda: ove.Trajectories.load(path))
     rates = {name: n_steps / float(np.median(values)) / 1e6 for name, values in seconds.items()}
     for name, promise in PROMISED.items():
-        note(promise, rates[name])
+        record(promise, rates[name])
     print_table("Speed of the store", ["", "M steps per CPU second"], list(rates.items()))
 
 
@@ -129,7 +129,7 @@ def linear() -> None:
                 values.append(time.process_time() - start)
                 assert len(ove.open_log(path)) == n
     for few, many in seconds.values():
-        note("closing", many / few)
+        record("closing", many / few)
     print_table(
         "One-step episodes, CPU seconds",
         ["", *(f"{n:,}" for n in EPISODES), "ratio"],
@@ -165,7 +165,7 @@ def opening() -> None:
             start = time.process_time()
             assert ove.open_log(path).n_shards == SHARDS
             times.append(time.process_time() - start)
-    note("opening", float(np.median(times)))
+    record("opening", float(np.median(times)))
     print(f"\nopening a log of {SHARDS} shards: {np.median(times):.3f} CPU seconds")
 
 
@@ -184,7 +184,7 @@ def memory() -> None:
                     kind,
                 ]
                 out = subprocess.run(command, check=True, capture_output=True, text=True)
-            note("images", float(out.stdout))
+            record("images", float(out.stdout))
             print(f"evaluate, {kind:8} {n:6,} steps of {IMAGE}: {out.stdout.strip()} MB")
 
 

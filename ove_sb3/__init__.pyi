@@ -52,14 +52,17 @@ from .data.rollout_buffer import from_rollout_buffer as from_rollout_buffer
 from .data.trajectories import Trajectories as Trajectories
 from .data.writer import EpisodeWriter as EpisodeWriter
 from .errors import AssumptionError as AssumptionError
+from .errors import BehaviorError as BehaviorError
 from .errors import DependenceWarning as DependenceWarning
 from .errors import EmptyLogError as EmptyLogError
 from .errors import InvalidInputError as InvalidInputError
+from .errors import LogChangedError as LogChangedError
 from .errors import MeanWeightError as MeanWeightError
 from .errors import OveError as OveError
 from .errors import OveWarning as OveWarning
 from .errors import StorageError as StorageError
 from .errors import SupportWarning as SupportWarning
+from .errors import UncoveredActionWarning as UncoveredActionWarning
 from .errors import UnsupportedPolicyError as UnsupportedPolicyError
 from .errors import WeightOverflowError as WeightOverflowError
 from .errors import WorkerError as WorkerError

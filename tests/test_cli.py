@@ -196,7 +196,7 @@ def test_compare(folder: Path) -> None:
     options = ("--gamma", GAMMA, "--rank-by", "mean")
     printed = run("compare", folder / "log", *models, *options, "--model-class", "PPO")
     assert printed.exit_code == 0, printed.output
-    assert "all intervals in this table hold together with 95%" in printed.stdout
+    assert "all intervals in this table hold simultaneously with 95%" in printed.stdout
     each = ("--model-class", "new=PPO", "--model-class", "other=stable_baselines3:PPO")
     values = as_json(run("compare", folder / "log", *models, *options, *each, "--json"))
     expected = ove.compare(

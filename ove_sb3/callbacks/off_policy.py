@@ -92,11 +92,11 @@ class OffPolicyVarianceCallback(EventCallback):
         or as a dict of its name to its arguments.
     error_spending : {"spend", "each", "anytime"}
         ``"spend"``: evaluation k is given ``6 delta / (pi k)^2``, so that all bounds of all
-        evaluations hold together with probability ``1 - delta``. ``"each"``: the bounds of every
-        single evaluation hold together with probability ``1 - delta``; those of the best of many
-        evaluations do not. ``"anytime"``, for a log directory that grows while the model stays the
-        same for several evaluations: k counts the models that were evaluated, and the bounds of
-        each hold simultaneously at every size of the log.
+        evaluations hold simultaneously with probability ``1 - delta``. ``"each"``: the bounds of
+        every single evaluation hold simultaneously with probability ``1 - delta``; those of the
+        best of many evaluations do not. ``"anytime"``, for a log directory that grows while the
+        model stays the same for several evaluations: k counts the models that were evaluated, and
+        the bounds of each hold simultaneously at every size of the log.
     deterministic : bool
         Evaluate the model acting as ``predict(..., deterministic=True)``; not for a Box.
     max_ratio, max_weight, return_range, horizon : optional

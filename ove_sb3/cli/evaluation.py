@@ -66,7 +66,7 @@ def evaluate(
         typer.Option(
             "--simultaneous",
             metavar="",
-            help="Make all intervals hold together with probability 1 - delta.",
+            help="Make all intervals hold simultaneously with probability 1 - delta.",
         ),
     ] = False,
     method: options.MethodName = "betting",

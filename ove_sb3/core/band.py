@@ -31,7 +31,7 @@ LEVELS = np.concatenate(
 
 @dataclass(frozen=True, eq=False)
 class DistributionBand:
-    """Bounds on the distribution function of the return that hold together.
+    """Bounds on the distribution function of the return that hold simultaneously.
 
     They hold for every x and p, also for those chosen after looking at the band.
 

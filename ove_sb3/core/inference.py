@@ -341,7 +341,7 @@ def transformed(interval: Interval, quantity: Quantity) -> Interval:
 
 
 def intersection(earlier: Interval, later: Interval) -> Interval:
-    """Intersection of two intervals that hold together; `later` decides the rest."""
+    """Intersection of two intervals that hold simultaneously; `later` decides the rest."""
     lower, upper = max(earlier.lower, later.lower), min(earlier.upper, later.upper)
     if earlier.consistent and lower <= upper:
         return replace(later, lower=lower, upper=upper)

@@ -1,4 +1,4 @@
-"""Logs streamed in chunks, from disk or from memory; memory use does not grow with the log.
+"""Logs streamed in chunks, from disk or from memory, without holding all steps at once.
 
 The episodes that begin in steps ``[k b, (k+1) b)`` form a block, where b depends only on the size
 of a step. Results computed block by block are therefore the same to the last bit, wherever the log

@@ -1,4 +1,4 @@
-"""`compare`: several candidates evaluated from one log, with bounds that hold together."""
+"""`compare`: several candidates evaluated from one log, with bounds that hold simultaneously."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Comparison:
     ----------
     evaluations : dict of str to Evaluation
         In the order of `ranking`, then those that are not ranked, as they were given. The main
-        intervals of all of them hold together, for all quantities, with probability at least
+        intervals of all of them hold simultaneously, for all quantities, with probability at least
         1 - delta if they are guaranteed.
     delta : float
         Probability that any guaranteed interval misses.
@@ -171,7 +171,9 @@ class Comparison:
         """Lines below the table."""
         lines = []
         if all(evaluation.guaranteed for evaluation in self.evaluations.values()):
-            lines.append(f"all intervals in this table hold together with {percent(self.delta)}")
+            lines.append(
+                f"all intervals in this table hold simultaneously with {percent(self.delta)}"
+            )
         lines += [self.answer, *(text for text in self.findings if self.proven)]
         for name, evaluation in self.evaluations.items():
             lines += [f"warning: {name}: {text}" for text in evaluation.warnings]
@@ -307,8 +309,8 @@ progress
 
     Notes
     -----
-    Because the bounds hold together, it is sound to choose the candidate with the best bound and
-    then to rely on that bound. `Comparison.best` is None unless the intervals are separated.
+    Because the bounds hold simultaneously, it is sound to choose the candidate with the best bound
+    and then to rely on that bound. `Comparison.best` is None unless the intervals are separated.
     """
     check_choice(rank_by, "rank_by", RANKINGS)
     if not isinstance(candidates, Mapping) or not candidates:

@@ -15,12 +15,12 @@ class ErrorBudget:
     delta : float
         Total failure probability, over all evaluations and candidates.
     simultaneous : bool
-        The intervals of all quantities hold together. Otherwise each holds by itself.
+        The intervals of all quantities hold simultaneously. Otherwise each holds by itself.
     n_candidates : int
-        Candidates whose bounds hold together.
+        Candidates whose bounds hold simultaneously.
     evaluation : int or None
-        Number of this evaluation, counted from 1, of a sequence whose bounds all hold together;
-        None if it stands alone.
+        Number of this evaluation, counted from 1, of a sequence whose bounds all hold
+        simultaneously; None if it stands alone.
     """
 
     delta: float
@@ -30,7 +30,7 @@ class ErrorBudget:
 
     @property
     def evaluation_delta(self) -> float:
-        """Share of this evaluation: 6 delta / (pi k)^2, which add up to delta over all k."""
+        """Share of this evaluation: 6 delta / (pi k)^2, whose sum over all k is delta."""
         if self.evaluation is None:
             return self.delta
         return self.delta * 6.0 / (math.pi * self.evaluation) ** 2

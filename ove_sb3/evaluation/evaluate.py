@@ -86,9 +86,9 @@ def evaluate(
     delta : float
         Probability of a miss of each interval.
     simultaneous : bool
-        Let the intervals of all quantities hold together with probability 1 - delta. `delta` is
-        divided evenly among them: into six parts with the default quantities, because the standard
-        deviation has the interval of the variance.
+        Let the intervals of all quantities hold simultaneously with probability 1 - delta. `delta`
+        is divided evenly among them: into six parts with the default quantities, because the
+        standard deviation has the interval of the variance.
     method : str or Method
         Method of the main intervals, see `interval`.
     approximate : str, Method or None

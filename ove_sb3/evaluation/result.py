@@ -212,7 +212,7 @@ class Evaluation:
 
     @property
     def joint_delta(self) -> float | None:
-        """Probability that any interval misses; None if they do not hold together."""
+        """Probability that any interval misses; None if they do not hold simultaneously."""
         return self.plan.budget.candidate_delta if self.plan.budget.simultaneous else None
 
     # --- requirements
@@ -355,7 +355,9 @@ class Evaluation:
         consistent = all(result.interval.consistent for result in self.quantities.values())
         if self.joint_delta is not None and consistent:
             together = percent(self.joint_delta)
-            lines.append(f"the {self._interval_label} intervals hold together with {together}")
+            lines.append(
+                f"the {self._interval_label} intervals hold simultaneously with {together}"
+            )
         tail = tail_sentence(self)
         lines += [tail] if tail is not None else []
         lines += [f"warning: {text}" for text in self.warnings]

@@ -103,7 +103,7 @@ class WatchState:
         self.writers = writers
 
     def improve(self, key: str, bound: float, *, upper: bool) -> float:
-        """The best of a bound and the earlier ones; all of them hold together."""
+        """The best of a bound and the earlier ones; all of them hold simultaneously."""
         earlier = self.bounds.get(key, bound)
         self.bounds[key] = min(earlier, bound) if upper else max(earlier, bound)
         return self.bounds[key]

@@ -1,4 +1,4 @@
-"""Evaluations of a growing log that hold together, for one question."""
+"""Evaluations of a growing log that hold simultaneously, for one question."""
 
 from __future__ import annotations
 

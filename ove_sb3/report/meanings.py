@@ -147,7 +147,7 @@ _GLOSSARY = (
     (
         "band",
         "band",
-        "Bounds on the share of episodes at or below every return, which hold together.",
+        "Bounds on the share of episodes at or below every return, which hold simultaneously.",
     ),
 )
 

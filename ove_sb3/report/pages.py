@@ -124,14 +124,14 @@ def _remark(result: EvaluationView) -> str:
     if result.joint_delta is None:
         return f"Each interval by itself holds with {about}the probability above it."
     together = f"{about or 'at least '}{percent(result.joint_delta)}"
-    return f"The intervals of all quantities hold together with probability {together}."
+    return f"The intervals of all quantities hold simultaneously with probability {together}."
 
 
 def _comparison_remark(comparison: ComparisonView) -> str:
     order = "Candidates are in the order of their bounds; an order alone proves nothing."
     if all(_label(result) == "guaranteed" for result in comparison.evaluations.values()):
         return (
-            "All guaranteed bounds of this table hold together with probability at least "
+            "All guaranteed bounds of this table hold simultaneously with probability at least "
             f"{percent(comparison.delta)}, so choosing by them is sound. {order}"
         )
     return f"Not all bounds of this table are guaranteed, so choosing by them is not sound. {order}"

@@ -116,7 +116,7 @@ class EvaluationView(Protocol):
 
     @property
     def joint_delta(self) -> float | None:
-        """Probability that any interval misses, if the intervals hold together."""
+        """Probability that any interval misses, if the intervals hold simultaneously."""
 
     @property
     def interval_delta(self) -> float:

@@ -15,11 +15,11 @@ def nothing_measured(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_broken_promise_is_named(capsys: pytest.CaptureFixture[str]) -> None:
-    promises.note("statistics", 0.5)
-    promises.note("bootstrap", 7.0)
+    promises.record("statistics", 0.5)
+    promises.record("bootstrap", 7.0)
     assert promises.print_promises()
     assert "BROKEN" not in capsys.readouterr().out
-    promises.note("bootstrap", 5.9)
+    promises.record("bootstrap", 5.9)
     assert not promises.print_promises()
     (line,) = [line for line in capsys.readouterr().out.splitlines() if "BROKEN" in line]
     assert line.split()[-4:] == [">=", "6", "5.9", "BROKEN"]
@@ -27,9 +27,9 @@ def test_a_broken_promise_is_named(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_of_several_measured_values_the_worst_counts(capsys: pytest.CaptureFixture[str]) -> None:
     for value in (0.4, 0.9, 0.5):
-        promises.note("statistics", value)
+        promises.record("statistics", value)
     for value in (8.0, 3.0, 9.0):
-        promises.note("bootstrap", value)
+        promises.record("bootstrap", value)
     assert not promises.print_promises()
     printed = capsys.readouterr().out
     assert "0.9" in printed

@@ -93,7 +93,7 @@ def test_observations_are_bet_on_one_by_one_where_the_end_is_open() -> None:
     n = 20_000
     plan = Schedule.plan(n, 20)
     each = np.ones(len(plan.epochs))
-    x = 0.01 + (-1.0) ** np.arange(n)
+    x = 0.01 + np.resize([1.0, -1.0], n)
     target = BetTarget(x[None], each[:, None], 0 * each, -each, 0.33 * each, np.inf * each)
     open_end = replace(plan, unfinished=np.zeros(n, np.bool_), unfinished_fraction=0 * each)
     assert last_rejected(target, plan, np.zeros(1), 0.05) == 0

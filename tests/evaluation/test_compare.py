@@ -141,7 +141,7 @@ def test_the_best_is_named_only_where_it_is_proven() -> None:
         assert approximate.proven == []
         assert approximate.best is None
         assert "No candidate is proven best" in str(approximate)
-        assert "hold together" not in str(approximate)
+        assert "hold simultaneously" not in str(approximate)
 
 
 def test_an_interval_whose_bounds_contradict_each_other_proves_no_order() -> None:
@@ -215,7 +215,7 @@ def test_text_and_dict(data: ove.Trajectories, models: dict[str, PPO]) -> None:
     ]
     assert [line.split()[0] for line in lines[3:7]] == [*comparison.evaluations, "(behavior)"]
     assert len({len(line) for line in lines[2:7]}) == 1, "aligned"
-    assert "all intervals in this table hold together with 95%" in str(comparison)
+    assert "all intervals in this table hold simultaneously with 95%" in str(comparison)
     plain = json.loads(json.dumps(comparison.to_dict(), allow_nan=False))
     assert plain["ranking"] == comparison.ranking
     informative = [

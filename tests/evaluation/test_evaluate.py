@@ -176,7 +176,7 @@ def test_simultaneous_splits_delta(data: ove.Trajectories, candidate: PPO) -> No
     assert result.interval_delta == result.plan.interval_delta == 0.1 / 6
     assert result.joint_delta == 0.1
     assert sixth.joint_delta is None
-    assert "hold together with 90%" in str(result)
+    assert "hold simultaneously with 90%" in str(result)
 
 
 def test_an_adaptive_log_is_taken_in_order(data: ove.Trajectories, candidate: PPO) -> None:

@@ -172,7 +172,7 @@ def test_a_contradictory_result_among_others_is_visible(
     assert others
     assert "Mean: guaranteed intervals" in text
     assert "Variance: contradictory intervals" in text
-    assert "hold together with probability" not in text
+    assert "hold simultaneously with probability" not in text
     assert "Not all bounds of this table are guaranteed" in text
     assert f"{last}: the bounds of the variance contradict each other" in text
 
@@ -262,7 +262,7 @@ def test_comparison_page(comparison: ove.Comparison) -> None:
     assert comparison.answer in text
     for finding in comparison.findings:
         assert finding in text
-    assert "hold together with probability at least 95%" in text
+    assert "hold simultaneously with probability at least 95%" in text
     for title in ("Mean", "Variance", "Standard deviation"):
         assert f"{title}: guaranteed intervals" in text
 

@@ -16,7 +16,7 @@ from .standard_deviation import StandardDeviation
 from .variance import Variance
 
 MOMENTS: tuple[Quantity, ...] = (Mean(), Variance(), StandardDeviation())
-"""Default where all intervals must hold together, which every further quantity widens."""
+"""Default where all intervals must hold simultaneously, which every further quantity widens."""
 
 DEFAULT_QUANTITIES: tuple[Quantity, ...] = (
     *MOMENTS,
