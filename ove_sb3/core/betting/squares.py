@@ -20,7 +20,7 @@ from .capital import BetTarget
 from .forms import AnyForm, TruncatedForm
 from .moments import predicted_moments
 from .schedule import Schedule
-from .targets import Past, predicted_bounds
+from .targets import Past, predicted_bounds, stacked
 from .warm_up import WarmUp
 
 _LEAST_GAIN = 0.1  # of the predicted loss without charges, for a truncated form to be chosen
@@ -38,7 +38,9 @@ class _Candidate:
 
     def square(self, d: FloatArray) -> FloatArray:
         """Coefficients of w (G - d)^2 over the columns, (e,) -> (e, m)."""
-        return np.pad(square_about(d), [(0, 0), (0, self.form.n_columns - 3)])
+        square = square_about(d)
+        further = self.form.n_columns - 3
+        return np.pad(square, [(0, 0), (0, further)]) if further else square
 
     def less_control(self, z: FloatArray) -> FloatArray:
         """Coefficients of z - b M, (e, m)."""
@@ -84,7 +86,7 @@ class SquareBets:
             best = np.argmax(predicted, axis=0)
         used, self._of_epoch = np.unique(best, return_inverse=True)
         self._used = [candidates[k] for k in used]
-        self._columns = np.concatenate([one.form.bet_columns for one in self._used])
+        self._columns = stacked([one.form.bet_columns for one in self._used])
         self._controls = self._chosen([one.controls for one in self._used])
         self._lower_bounds = self._chosen([one.lower_bounds for one in self._used])
         central = [one.less_control(one.square(self.means)) for one in self._used]

@@ -164,7 +164,7 @@ def bet_against(
     best = np.argmax(predicted, axis=0)
     epochs = np.arange(len(best))
     used = np.unique(best)
-    columns = np.concatenate([forms[k].bet_columns for k in used])
+    columns = stacked([forms[k].bet_columns for k in used])
     coefficients = np.concatenate(
         [
             np.where(best[:, None] == k, forms[k].bet_coefficients(bets[k].coefficients), 0.0)
@@ -195,6 +195,11 @@ def bet_against(
     unit = math.sqrt(second_moments[first] / schedule.grid_n)
     error = float(bets[best[first]].errors[first])
     return ChosenBets(target, float(expected[first]), unit, error, [forms[k] for k in used])
+
+
+def stacked(parts: Sequence[FloatArray]) -> FloatArray:
+    """Columns of all forms, one form after another; not copied if there is only one."""
+    return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
 
 def predicted_bounds(

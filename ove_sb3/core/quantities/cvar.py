@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
+import numba
 import numpy as np
 
 from ove_sb3._validation import FloatArray, check_real
@@ -162,12 +163,21 @@ def cvar_upper(sample: Sample, p: float, level: float) -> float:
         if r <= bound:
             continue
         highest = (r - pilot.low) / p
-        excess = np.where(left >= sample.returns, (r - sample.returns) / p, 0.0)  # v = r - excess
+        excess = _excess(sample.returns, left, r, p)
         expected = pilot.mean(excess[: pilot.size])
         if bets is None or abs(expected - bets.expected) > _ALIKE * bets.expected:
             bets = _CellBets.of(sample, excess, highest, expected, schedule, level)
         bound = max(bound, r - bets.lower(excess, highest, expected, r - bound))
     return bound
+
+
+@numba.njit(cache=True, nogil=True)
+def _excess(returns: FloatArray, left: float, r: float, p: float) -> FloatArray:
+    """Excess of r over v, 1{G <= l} (r - G) / p, in one pass over the returns."""
+    excess = np.empty(returns.shape[0])
+    for i in range(returns.shape[0]):
+        excess[i] = (r - returns[i]) / p if returns[i] <= left else 0.0
+    return excess
 
 
 @dataclass(frozen=True)
