@@ -13,9 +13,11 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 from stable_baselines3 import SAC
+from stable_baselines3.common.env_util import make_vec_env
 
 import ove_sb3 as ove
 
+N_ENVS = 16  # environments side by side
 HORIZON = 25  # steps of an episode
 ALPHA = 0.5  # probability that the candidate acts in an episode
 WORST = np.pi**2 + 0.1 * 8.0**2 + 0.001 * 2.0**2  # largest cost of a step
@@ -34,7 +36,7 @@ def main() -> None:
     uniform = ove.UniformPolicy(candidate.action_space)
 
     behavior = ove.MixturePolicy([candidate, uniform], [ALPHA, 1 - ALPHA], per="episode")
-    data = ove.collect(behavior, make_env(), 400, seed=1, reward_range=(0, 1))
+    data = ove.collect(behavior, make_vec_env(make_env, N_ENVS), 400, seed=1, reward_range=(0, 1))
     print(data)
     result = ove.evaluate(data, candidate, gamma=1.0)
     assert result.stats is not None
@@ -44,7 +46,7 @@ def main() -> None:
     print(ove.variance_interval(result.stats, reward_range=(0, 1)))
 
     # For comparison: run the candidate itself.
-    returns = ove.collect(candidate, make_env(), 400, seed=3).returns()
+    returns = ove.collect(candidate, make_vec_env(make_env, N_ENVS), 400, seed=3).returns()
     print(f"on-policy: mean {returns.mean():.3g}, variance {returns.var():.3g}")
 
 

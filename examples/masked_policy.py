@@ -11,9 +11,11 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 from sb3_contrib import MaskablePPO
+from stable_baselines3.common.env_util import make_vec_env
 
 import ove_sb3 as ove
 
+N_ENVS = 16  # environments side by side
 CAPACITY = 3
 DAYS = 7
 
@@ -55,13 +57,13 @@ def main() -> None:
     candidate = MaskablePPO("MlpPolicy", Shelf(), n_steps=128, batch_size=64, seed=1, device="cpu")
     candidate.learn(2_000)
 
-    data = ove.collect(behavior, Shelf(), n_episodes=1_000, seed=2)
+    data = ove.collect(behavior, make_vec_env(Shelf, N_ENVS), n_episodes=1_000, seed=2)
     assert data.action_masks is not None
     print(f"{data}, on average {data.action_masks.sum(axis=1).mean():.2f} choices a day")
     print(ove.evaluate(data, candidate, gamma=1.0, reward_range=(-0.75, 2), horizon=DAYS))
 
     # For comparison: run the candidate itself.
-    returns = ove.collect(candidate, Shelf(), 1_000, seed=3).returns()
+    returns = ove.collect(candidate, make_vec_env(Shelf, N_ENVS), 1_000, seed=3).returns()
     print(f"on-policy: mean {returns.mean():.3g}, variance {returns.var():.3g}")
 
 

@@ -11,9 +11,11 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 from sb3_contrib import RecurrentPPO
+from stable_baselines3.common.env_util import make_vec_env
 
 import ove_sb3 as ove
 
+N_ENVS = 16  # environments side by side
 LENGTH = 3
 
 
@@ -59,7 +61,7 @@ def make_model(seed: int) -> RecurrentPPO:
 def main() -> None:
     """Log an untrained policy, evaluate a trained one."""
     behavior, candidate = make_model(0), make_model(1).learn(2_000)
-    data = ove.collect(behavior, Recall(), n_episodes=1_000, seed=2)
+    data = ove.collect(behavior, make_vec_env(Recall, N_ENVS), n_episodes=1_000, seed=2)
     print(data)
     result = ove.evaluate(
         data, candidate, gamma=1.0, reward_range=(0, 1), return_range=(0, 1), horizon=LENGTH
@@ -67,7 +69,7 @@ def main() -> None:
     print(result)
 
     # For comparison: run the candidate itself.
-    returns = ove.collect(candidate, Recall(), 1_000, seed=3).returns()
+    returns = ove.collect(candidate, make_vec_env(Recall, N_ENVS), 1_000, seed=3).returns()
     print(f"on-policy: mean {returns.mean():.3g}, variance {returns.var():.3g}")
 
 
