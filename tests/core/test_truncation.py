@@ -234,7 +234,7 @@ def test_squares_about_any_center_are_bounded_and_have_no_larger_mean(
     bets = squares.SquareBets(forms, schedule, 0.05)
     controlled = 0
     for d in (-2.0, -0.3, 0.0, 1.5):
-        target = bets.target(d, 0.1)
+        (target,) = bets.targets(np.array([d]), np.array([0.1]))
         assert len(target.columns) == 4
         x = target.coefficients @ target.columns + target.constants[:, None]
         assert (x >= target.lower_bounds[:, None] - 1e-9).all()

@@ -44,7 +44,7 @@ class Form:
         return self.columns
 
     def bet_coefficients(self, coefficients: FloatArray) -> FloatArray:
-        """Coefficients of the columns that are bet on, (e, 3) -> (e, 3)."""
+        """Coefficients of the columns that are bet on, (..., 3) -> (..., 3)."""
         return coefficients
 
 
@@ -78,9 +78,9 @@ class TruncatedForm:
         return np.stack([w * v * v, w * v, w, sum(self._truncated)])
 
     def bet_coefficients(self, coefficients: FloatArray) -> FloatArray:
-        """Coefficients of `bet_columns` from those of `columns`, (e, 4) -> (e, 4)."""
+        """Coefficients of `bet_columns` from those of `columns`, (..., 4) -> (..., 4)."""
         c = coefficients.copy()
-        c[:, 2] -= c[:, 3]
+        c[..., 2] -= c[..., 3]
         return c
 
     @property

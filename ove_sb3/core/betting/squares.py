@@ -8,7 +8,7 @@ W. Forms are compared by the smaller mean and spread that w' has in place of w.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -37,14 +37,17 @@ class _Candidate:
     lower_bounds: FloatArray
 
     def square(self, d: FloatArray) -> FloatArray:
-        """Coefficients of w (G - d)^2 over the columns, (e,) -> (e, m)."""
+        """Coefficients of w (G - d)^2 over the columns, (e, ...) -> (e, ..., m)."""
         square = square_about(d)
-        further = self.form.n_columns - 3
-        return np.pad(square, [(0, 0), (0, further)]) if further else square
+        if self.form.n_columns == 3:
+            return square
+        none = np.zeros((*d.shape, self.form.n_columns - 3))
+        return np.concatenate([square, none], axis=-1)
 
     def less_control(self, z: FloatArray) -> FloatArray:
-        """Coefficients of z - b M, (e, m)."""
-        return np.asarray(z - self.controls[:, None] * self.past.weight)
+        """Coefficients of z - b M, (e, ..., m)."""
+        controls = self.controls.reshape(-1, *[1] * (z.ndim - 1))
+        return np.asarray(z - controls * self.past.weight)
 
 
 class SquareBets:
@@ -111,26 +114,35 @@ class SquareBets:
             positive, self.second_moments / np.where(positive, squares, 1.0), 1.0
         )
 
-    def target(self, d: float, half_spacing: float) -> BetTarget:
-        """Bet target for the center d, and means of the return within `half_spacing` of it.
+    def targets(self, centers: FloatArray, half_spacings: FloatArray) -> Iterator[BetTarget]:
+        """Bet targets for centers, and means of the return within half a spacing of each; (c,).
 
         The warm-up has centers of its own, because it is over when others are laid. There the mean
         of x(m) is Var + (mean - m)^2, at most Var + (|d - m| + half_spacing)^2.
         """
-        z = [one.square(np.full_like(self.means, d)) for one in self._used]
+        d = np.broadcast_to(centers, (len(self.means), len(centers)))
+        z = [one.square(d) for one in self._used]
         x = [one.less_control(own) for one, own in zip(self._used, z, strict=True)]
-        error = np.sqrt(self._squares(z) / self._used[0].past.sizes)
+        error = np.sqrt(self._squares(z) / self._used[0].past.sizes[:, None])
         mean = self._chosen([one.past.mean_of(own) for one, own in zip(self._used, z, strict=True)])
-        return BetTarget(
-            self._columns,
-            self._side_by_side(x),
-            self._controls,
-            self._lower_bounds,
-            self._squares(x) * self._shapes,
-            mean + error - self._lower_bounds,
-            self._gain_sizes,
-            self._warm_up_for(d, half_spacing),
-        )
+        max_excess = mean + error - self._lower_bounds[:, None]
+        second_moments = self._squares(x) * self._shapes[:, None]
+        for coefficients, second_moment, excess, center, half_spacing in zip(
+            *(by_center(values) for values in (self._side_by_side(x), second_moments, max_excess)),
+            centers.tolist(),
+            half_spacings.tolist(),
+            strict=True,
+        ):
+            yield BetTarget(
+                self._columns,
+                coefficients,
+                self._controls,
+                self._lower_bounds,
+                second_moment,
+                excess,
+                self._gain_sizes,
+                self._warm_up_for(center, half_spacing),
+            )
 
     def _warm_up_for(self, d: float, half_spacing: float) -> WarmUp | None:
         if self._warm_up is None:
@@ -171,7 +183,7 @@ class SquareBets:
         return predicted_bounds(one.form, x, expected, one.lower_bounds, schedule, level)
 
     def _chosen(self, values: Sequence[FloatArray]) -> FloatArray:
-        """Values of the form of every epoch, of one array (e,) per form."""
+        """Values of the form of every epoch, of one array (e, ...) per form."""
         return np.asarray(np.array(values)[self._of_epoch, np.arange(self._of_epoch.size)])
 
     def _squares(self, coefficients: Sequence[FloatArray]) -> FloatArray:
@@ -180,11 +192,17 @@ class SquareBets:
 
     def _side_by_side(self, coefficients: Sequence[FloatArray]) -> FloatArray:
         """Coefficients over the columns of all forms, zero but for the form of the epoch."""
+        of_epoch = self._of_epoch.reshape(-1, *[1] * (coefficients[0].ndim - 1))
         own = [
-            np.where(self._of_epoch[:, None] == k, one.form.bet_coefficients(c), 0.0)
+            np.where(of_epoch == k, one.form.bet_coefficients(c), 0.0)
             for k, (one, c) in enumerate(zip(self._used, coefficients, strict=True))
         ]
-        return np.concatenate(own, axis=1)
+        return np.concatenate(own, axis=-1)
+
+
+def by_center(values: FloatArray) -> FloatArray:
+    """Swap epochs and centers, (e, c, ...) -> (c, e, ...)."""
+    return np.ascontiguousarray(values.swapaxes(0, 1))
 
 
 def square_about(d: FloatArray) -> FloatArray:

@@ -114,11 +114,12 @@ def variance_lower(sample: Sample, level: float) -> float:
     everywhere = np.arange(len(grid))
     _, apart = np.unique(np.floor(grid / (_FAR_STEP * unit)), return_index=True)
     index = len(grid) - 1
-    for d, half_spacing in _centers(mean, error, form.low, form.high):
+    centers, half_spacings = np.array(_centers(mean, error, form.low, form.high)).T
+    targets = bets.targets(centers, half_spacings)
+    for d, half_spacing, target in zip(centers, half_spacings, targets, strict=True):
         # Grids are fixed in advance, a coarser one for a far center; how far up to go is free.
         points = everywhere if (d - mean) ** 2 <= _FAR * unit else apart
         points = points[: np.searchsorted(points, index) + 1]
-        target = bets.target(d, half_spacing)
         rejected = last_rejected(target, schedule, grid[points] + half_spacing**2, level)
         if rejected < 0:
             return 0.0
