@@ -18,7 +18,7 @@ from ove_sb3.experiments.settings import (
 
 #: A study without training, at the paper's confidence level.
 BANDIT = dataclasses.replace(RECOMMENDER_AUTHORS, name="bandit", delta=0.05)
-SIZES = Sizes(n_trials=5, n_grid=(40, 120), truth_episodes=50_000)
+SIZES = Sizes(n_trials=3, n_grid=(40, 120), truth_episodes=50_000)
 SHORT = Training(total_timesteps=1024, n_envs=16, n_steps=4, learning_rate=1e-2)
 
 

@@ -22,7 +22,7 @@ from ove_sb3.experiments.storage import _digest, fingerprint
 from .small import BANDIT, SIZES
 
 EXPERIMENTS = Path(storage.__file__).parent
-MANY = Sizes(n_trials=200, n_grid=(200, 400), truth_episodes=0)
+MANY = Sizes(n_trials=200, n_grid=(200,), truth_episodes=0)
 # The command itself, with one study that needs no training.
 COMMAND = """
 import signal, sys
@@ -47,7 +47,7 @@ def test_the_number_of_jobs_changes_nothing(tmp_path: Path) -> None:
 
 def test_the_number_of_jobs_changes_no_digit_of_large_logs(tmp_path: Path) -> None:
     # Large enough for numpy's linear algebra to use all threads of a process.
-    sizes = Sizes(n_trials=2, n_grid=(40_000,), truth_episodes=0)
+    sizes = Sizes(n_trials=1, n_grid=(40_000,), truth_episodes=0)
     assert run(sizes, tmp_path / "1", jobs=1) == run(sizes, tmp_path / "2", jobs=2)
 
 

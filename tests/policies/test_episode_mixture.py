@@ -91,7 +91,7 @@ LOGS = {
 
 @pytest.mark.parametrize("kind", LOGS)
 def test_draws_follow_the_logged_probabilities(kind: str) -> None:
-    data = LOGS[kind](3_000)
+    data = LOGS[kind](2_000)
     actions = data.actions.reshape(-1, 3)
     logged = np.exp(data.log_probs.reshape(-1, 3).sum(axis=1))
     expected = np.array([PROBABILITY[tuple(map(int, path))] for path in actions])
@@ -104,7 +104,9 @@ def test_draws_follow_the_logged_probabilities(kind: str) -> None:
 def test_weights_are_bounded_and_exact(kind: str) -> None:
     data = LOGS[kind](400)
     for index, policy in enumerate((OLD, NEW)):
-        result = ove.evaluate(data, policy, gamma=1.0, horizon=3, reward_range=(0, 3))
+        result = ove.evaluate(
+            data, policy, gamma=1.0, horizon=3, reward_range=(0, 3), quantities=["variance"]
+        )
         assert result.stats is not None
         paths = [tuple(map(int, path)) for path in data.actions.reshape(-1, 3)]
         expected = [likelihood(policy, path) / PROBABILITY[path] for path in paths]
@@ -115,9 +117,16 @@ def test_weights_are_bounded_and_exact(kind: str) -> None:
 
 
 def test_a_canary_narrows_the_interval_of_long_episodes() -> None:
-    log = ove.collect(mixture(), Walk(60), 300, seed=3)
-    plain = ove.collect(OLD, Walk(60), 300, seed=3)
-    settings: dict[str, Any] = {"gamma": 1.0, "reward_range": (0, 60), "horizon": 60}
+    log, plain = (
+        ove.collect(policy, DummyVecEnv([lambda: Walk(60)] * 20), 300, seed=3)
+        for policy in (mixture(), OLD)
+    )
+    settings: dict[str, Any] = {
+        "gamma": 1.0,
+        "reward_range": (0, 60),
+        "horizon": 60,
+        "quantities": ["mean"],
+    }
     canary = ove.evaluate(log, NEW, **settings)
     assert canary.diagnostics.effective_sample_size > 48
     assert canary["mean"].interval.guaranteed
@@ -194,16 +203,20 @@ def test_a_deterministic_policy_in_a_box(algorithm: Any) -> None:
     model = algorithm("MlpPolicy", Push(), seed=0, device="cpu")
     canary = ove.Deterministic(model)
     behavior = ove.MixturePolicy([model, canary], [0.7, 0.3], per="episode")
-    data = ove.collect(behavior, Push(), 400, seed=0)
-    result = ove.evaluate(data, canary, gamma=1.0, reward_range=(-0.07, 0), horizon=20)
+    data = ove.collect(behavior, DummyVecEnv([Push] * 16), 400, seed=0)
+    settings: dict[str, Any] = {
+        "gamma": 1.0,
+        "reward_range": (-0.07, 0),
+        "horizon": 20,
+        "quantities": ["mean"],
+    }
+    result = ove.evaluate(data, canary, **settings)
     assert result.stats is not None
     weights = result.stats.weights
     ran = weights > 0.0
     np.testing.assert_allclose(weights[ran], 1 / 0.3, rtol=1e-6)  # canary episodes alone
     assert 80 < ran.sum() < 160
-    same = ove.evaluate(
-        data, model, deterministic=True, gamma=1.0, reward_range=(-0.07, 0), horizon=20
-    )
+    same = ove.evaluate(data, model, deterministic=True, **settings)
     assert same["mean"].interval == result["mean"].interval
     env, returns = Push(), []
     for seed in range(200):
