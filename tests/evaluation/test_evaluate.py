@@ -334,7 +334,7 @@ def test_how_many_episodes_halve_the_interval() -> None:
     behavior, candidate = make_model(0, 0.4), make_model(2, 0.4)
     options: dict[str, Any] = {"gamma": GAMMA, "quantities": ["variance"], "approximate": None}
     widths = []  # vary from log to log, so their median is tested
-    for seed in range(5):
+    for seed in range(9):
         small = ove.evaluate(simulate(choices(behavior), 1000, seed=seed), candidate, **options)
         assert small.episodes_to_halve is not None
         more = simulate(choices(behavior), small.episodes_to_halve, seed=100 + seed)
