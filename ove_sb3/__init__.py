@@ -6,6 +6,6 @@ neither torch nor stable-baselines3. ``__init__.pyi`` is the one list of public 
 
 import lazy_loader
 
-__version__ = "0.1.0.dev0"
+__version__ = "0.2.0.dev0"
 
 __getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
