@@ -54,7 +54,7 @@ _AIM = 1.25  # aim for p where only its last value counts
 _DONE = math.log(_AIM / 1.1)  # of log p is missing when betting stops there
 _NEAR = 20.0  # of a grid's center, in units
 _PLAUSIBLE = 6.0  # standard errors of the center: a small pilot underestimates them
-_NO_GAINS, _NO_RANKS = np.empty(0), np.empty(0, np.int64)
+_NO_GAINS, _NO_RANKS, _NO_SCALES = np.empty(0), np.empty(0, np.int64), np.empty((0, 0))
 
 
 @dataclass(frozen=True)
@@ -82,6 +82,8 @@ class BetTarget:
         point tests a variable of its own, such as the indicator of a threshold.
     ranks : ndarray of int64, (n,), or None
         Number of grid points at which each observation has its gain.
+    scales : ndarray, (n_epochs, n_points), or None
+        Factors of the second moments for every grid point, whose variables differ.
     """
 
     columns: FloatArray
@@ -94,6 +96,7 @@ class BetTarget:
     warm_up: WarmUp | None = None
     gains: FloatArray | None = None
     ranks: IntArray | None = None
+    scales: FloatArray | None = None
 
 
 def last_rejected(target: BetTarget, schedule: Schedule, grid: FloatArray, level: float) -> int:
@@ -107,7 +110,8 @@ def last_rejected(target: BetTarget, schedule: Schedule, grid: FloatArray, level
         if target.warm_up is not None:
             start = target.warm_up.capital(grid, level, target.gains, target.ranks)
         sizes = np.zeros(len(schedule.epochs)) if target.gain_sizes is None else target.gain_sizes
-        arguments = (*_arguments(target, schedule, grid, level), start, sizes)
+        scales = _NO_SCALES if target.scales is None else target.scales
+        arguments = (*_arguments(target, schedule, grid, level), start, sizes, scales)
         return int(_last_rejected(*arguments))
     accepted = np.flatnonzero(~(last_capitals(target, schedule, grid, level) >= 1.0))
     return int(accepted[0]) - 1 if accepted.size else len(grid) - 1
@@ -242,6 +246,7 @@ def _last_rejected(
     ranks: IntArray,
     start: FloatArray,
     gain_sizes: FloatArray,
+    scales: FloatArray,
 ) -> int:
     capital = np.empty(_LANES)  # p of every lane
     best = np.empty(_LANES)  # its largest value so far
@@ -269,6 +274,8 @@ def _last_rejected(
                     continue
                 missing = -math.log(max(capital[j], 1e-300))
                 bet = math.sqrt(2.0 * missing / second_moment)
+                if scales.shape[0]:
+                    bet /= math.sqrt(max(scales[epoch, first + j], 1e-12))
                 if not (unfinished.shape[0] or gains.shape[0]):
                     hedged = hedge(missing + _LOG_HEDGED) / math.sqrt(second_moment)
                     share = min(max(hedged * gain_sizes[epoch] / _SKEWED, 0.0), 1.0)

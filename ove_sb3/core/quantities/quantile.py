@@ -10,6 +10,7 @@ from ove_sb3._validation import FloatArray, IntArray, check_real
 from ove_sb3.core.assumptions import Limits
 from ove_sb3.core.betting.averages import BLOCKS, mean_target, value_forms
 from ove_sb3.core.betting.capital import BetTarget, grid_around, last_rejected
+from ove_sb3.core.betting.moments import PAST
 from ove_sb3.core.betting.schedule import Schedule
 from ove_sb3.core.betting.targets import ChosenBets
 from ove_sb3.core.betting.warm_up import WarmUp
@@ -119,6 +120,7 @@ def threshold_lower(sample: Sample, mass: float, level: float, *, sign: float = 
     above = (pilot.quantile(p) - slack <= G).astype(np.float64)
     bets = mean_target(value_forms(sample, above, 0.0, 1.0), schedule, level)
     target = _for_thresholds(sample, bets, schedule, mass, ranks)
+    target = replace(target, scales=_scales(target, schedule, above, thresholds.size))
     target = replace(target, warm_up=_warm_up(sample, G, schedule, mass, level))
     index = last_rejected(target, schedule, np.full(thresholds.size, mass), level)
     return float(thresholds[index]) if index >= 0 else low
@@ -157,6 +159,39 @@ def _ranked(
     passed = np.cumsum(np.bincount(cuts[kept], minlength=n + 1))[:n]
     reached = passed if sign > 0.0 else np.count_nonzero(kept) - passed
     return thresholds[kept], np.asarray(reached[known.positions][sample.order])
+
+
+def _scales(
+    target: BetTarget, schedule: Schedule, above: FloatArray, n_points: int
+) -> FloatArray | None:
+    """Second moments at every threshold over that at the pilot's quantile, from the past.
+
+    The tests of thresholds in the tail come first and are the easiest: hardly an outcome is beyond
+    them. With bets that are sized for the quantile they could fail all the same.
+    """
+    assert target.gains is not None
+    assert target.ranks is not None
+    scales = np.ones((len(schedule.epochs), n_points))
+    for e, end in enumerate(schedule.epochs.tolist()):
+        past = slice(max(0, end - PAST), end)
+        base = np.einsum("i,in->n", target.coefficients[e], target.columns[:, past])
+        gains, ranks = target.gains[past], target.ranks[past]
+        n_beyond = np.count_nonzero(gains[above[past] == 0.0])
+        at_quantile = float(np.var(base + gains * above[past]))
+        if not n_beyond or not at_quantile > 0.0:
+            continue
+        first = base.sum() + _reaching(gains, ranks, n_points)
+        second = np.sum(base**2) + _reaching(gains * (2.0 * base + gains), ranks, n_points)
+        variances = np.maximum(second / base.size - (first / base.size) ** 2, 0.0)
+        # One further outcome beyond each threshold is taken for granted.
+        scales[e] = (variances / at_quantile + 1.0 / n_beyond) / (1.0 + 1.0 / n_beyond)
+    return np.minimum(scales, 1.0)
+
+
+def _reaching(values: FloatArray, ranks: IntArray, n_points: int) -> FloatArray:
+    """Sum over the observations that reach each of the thresholds."""
+    by_rank = np.bincount(ranks, values, minlength=n_points + 1)
+    return np.asarray(by_rank[::-1].cumsum()[::-1][1:])
 
 
 def _for_thresholds(
