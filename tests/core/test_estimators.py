@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import functools
+import itertools
+import math
 from collections.abc import Callable
 
 import numpy as np
@@ -9,6 +11,7 @@ from threadpoolctl import threadpool_limits
 
 import ove_sb3 as ove
 from ove_sb3.core.estimators import estimator_names, find_estimator
+from ove_sb3.core.estimators.crossfit import crossfit_mean, crossfit_variance
 from tests.core.test_statistics import random_log
 from tests.problems.bandits import recommender
 from tests.problems.chain import chain
@@ -97,6 +100,52 @@ def test_crossfit_is_exactly_unbiased_with_folds(n: int, known_horizon: bool) ->
         mean += probability * ove.estimate_mean(stats, estimator="crossfit")
         variance += probability * ove.estimate_variance(stats)
     assert (mean, variance) == pytest.approx(process.moments(gamma), abs=1e-10)
+
+
+@pytest.mark.filterwarnings("ignore::ove_sb3.errors.SupportWarning")
+def test_no_fold_decides_which_of_its_controls_are_used() -> None:
+    # Two steps, or one. Where the other folds hold one kind of episode only, the differences of the
+    # two forms have next to no spread there.
+    step = ((0.6, 0.5, 1.0), (0.4, 1.75, -0.5))  # probability, ratio, reward
+    kinds = [(0.3 * p, [ratio], [reward]) for p, ratio, reward in step]
+    kinds += [
+        (0.7 * p * q, [one, two], [r, 0.3 * r + s]) for p, one, r in step for q, two, s in step
+    ]
+    truth = np.array([p * np.prod(ratios) for p, ratios, _ in kinds])
+    returns = np.array([sum(rewards) for _, _, rewards in kinds])
+    mean = variance = 0.0
+    for chosen in itertools.combinations_with_replacement(range(len(kinds)), 5):
+        for order in set(itertools.permutations(chosen)):
+            stats = ove.trajectory_statistics(
+                np.log(np.concatenate([kinds[k][1] for k in order])),
+                np.concatenate([kinds[k][2] for k in order]),
+                [len(kinds[k][1]) for k in order],
+                gamma=1.0,
+                horizon=2,
+            )
+            probability = math.prod(kinds[k][0] for k in order)
+            mean += probability * crossfit_mean(stats)
+            variance += probability * crossfit_variance(stats)
+    expected = float(truth @ returns)
+    assert mean == pytest.approx(expected, abs=1e-10)
+    assert variance == pytest.approx(float(truth @ (returns - expected) ** 2), abs=1e-10)
+
+
+def test_a_rare_reward_does_not_make_crossfit_explode() -> None:
+    # Without the rare reward in the other folds a contrast has next to no spread there.
+    rng, n, rare, size = np.random.default_rng(1), 100, 0.01, 10.0
+    errors: dict[str, list[float]] = {"crossfit": [], "pair": []}
+    for _ in range(100):
+        ratios = np.where(rng.random((n, 2)) < 0.7, 0.5 / 0.7, 0.5 / 0.3)
+        first = size * (rng.random(n) < rare) * rng.choice([-1, 1], n)
+        rewards = np.stack([first, rng.normal(size=n)], axis=1)
+        stats = ove.trajectory_statistics(
+            np.log(ratios).ravel(), rewards.ravel(), np.full(n, 2), gamma=1.0, horizon=2
+        )
+        for name, own in errors.items():
+            own.append(ove.estimate_variance(stats, estimator=name) - (1.0 + rare * size**2))
+    rmse = {name: np.sqrt(np.mean(np.square(own))) for name, own in errors.items()}
+    assert rmse["crossfit"] < 1.5 * rmse["pair"]
 
 
 @pytest.mark.parametrize("n_environments", [2, 5, 10])

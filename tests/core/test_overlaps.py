@@ -186,3 +186,14 @@ def test_overlaps_that_make_no_sense_are_refused(overlaps: Any) -> None:
         ove.trajectory_statistics(
             np.zeros(2), np.zeros(2), [1, 1], gamma=1.0, horizon=1, overlaps=overlaps
         )
+
+
+def test_the_way_of_betting_does_not_depend_on_what_happens_to_overlap() -> None:
+    # Whoever decides by the results so far whether the last episodes overlap would have a choice.
+    none, one = np.zeros(200, np.int64), np.zeros(200, np.int64)
+    one[-1] = 1
+    for overlaps in (none, one):
+        schedule = Schedule.plan(200, 20, overlaps, warm_up=True)
+        assert schedule.bet_block is not None
+        assert not schedule.can_warm_up
+        assert schedule.grid_error(1.0) == 0.0

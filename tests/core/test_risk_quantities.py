@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ import pytest
 import ove_sb3 as ove
 from ove_sb3.core.estimators.per_decision import per_decision
 from ove_sb3.core.estimators.weighted_distribution import WeightedDistribution
-from ove_sb3.core.quantities import as_quantity
+from ove_sb3.core.quantities import as_quantity, cvar
 from ove_sb3.core.steps import Steps, StepScores
 from tests.problems.risk import Outcomes, one_step, problems, truth
 from tests.problems.tiny import TinyProcess
@@ -240,3 +241,31 @@ def test_names_and_labels() -> None:
 def test_bad_names_are_refused(text: str, message: str) -> None:
     with pytest.raises(ove.InvalidInputError, match=message):
         as_quantity(text)
+
+
+def test_cells_share_bets_by_the_pilot_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Cells that the results so far make superfluous are skipped; that must not change the others.
+    rng = np.random.default_rng(0)
+    n = 400
+    seen: list[dict[float, float]] = []
+    lower = cvar._CellBets.lower
+
+    def spy(self: cvar._CellBets, excess: Any, highest: float, expected: float, *more: Any) -> Any:
+        seen[-1][expected] = self.expected
+        return lower(self, excess, highest, expected, *more)
+
+    monkeypatch.setattr(cvar._CellBets, "lower", spy)
+    first = rng.normal(0.5, 0.15, n).clip(0, 1)
+    for _ in range(8):
+        later = rng.normal(rng.uniform(0.3, 0.7), 0.15, n).clip(0, 1)
+        returns = np.concatenate([first[:60], later[60:]])
+        stats = ove.trajectory_statistics(
+            np.zeros(n), returns, np.ones(n, int), gamma=1.0, horizon=1
+        )
+        seen.append({})
+        ove.interval(stats, "cvar:0.3", reward_range=(0, 1), side="upper", adaptive=True)
+    assert len({tuple(sorted(cells)) for cells in seen}) > 1, "the same cells were skipped"
+    models: dict[float, float] = {}
+    for cells in seen:
+        for cell, model in cells.items():
+            assert models.setdefault(cell, model) == model

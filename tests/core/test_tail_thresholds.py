@@ -58,7 +58,8 @@ def targets_of(
         stats, "quantile:0.9", reward_range=(0, 500), max_weight=4.0, side="upper", adaptive=True
     )
     monkeypatch.undo()
-    return seen[0][:2]
+    target, schedule, _, _ = seen[0]
+    return target, schedule
 
 
 def test_scales_are_variances_over_that_at_the_quantile(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -70,3 +70,24 @@ def test_a_bound_on_the_weight_that_says_nothing_changes_nothing(max_weight: flo
         assert useless.lower == pytest.approx(without.lower, rel=1e-3)
         assert useless.upper == pytest.approx(without.upper, rel=1e-3)
         assert without.width > 0.0
+
+
+def test_grids_are_cut_at_whole_groups_of_points(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Points that are tested side by side are bet on together: their company must not depend on
+    # results of other centers, which are those of the whole log.
+    sizes: list[int] = []
+    last_rejected = capital.last_rejected
+
+    def spy(target: BetTarget, schedule: Schedule, grid: FloatArray, level: float) -> int:
+        sizes.append(len(grid))
+        return last_rejected(target, schedule, grid, level)
+
+    monkeypatch.setattr(variance_module, "last_rejected", spy)
+    problem = chain(8)
+    stats = problem.statistics(3000, np.random.default_rng(0))
+    ove.variance_interval(
+        stats, reward_range=problem.reward_range, side="lower", method=ove.Betting(n_shuffles=1)
+    )
+    assert len(sizes) > 10
+    assert all(size % capital._LANES == 0 for size in sizes[1:])
+    assert min(sizes) < max(sizes)

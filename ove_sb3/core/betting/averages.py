@@ -10,7 +10,7 @@ import numpy as np
 from ove_sb3._validation import FloatArray
 from ove_sb3.core.sample import Sample
 
-from .capital import grid_around, last_rejected
+from .capital import grid_around, last_rejected, whole_lanes
 from .forms import AnyForm, Form, truncated_forms
 from .schedule import Schedule
 from .targets import Choices, ChosenBets, bet_against
@@ -85,6 +85,6 @@ def target_lower(
     """Lower confidence bound on the mean of a bet target, on a grid around its center."""
     error = schedule.grid_error(bets.error)
     grid = grid_around(bets.center, bets.unit, low, high, error=error)
-    grid = grid[: np.searchsorted(grid, enough) + 1]
+    grid = grid[: whole_lanes(int(np.searchsorted(grid, enough)) + 1)]
     index = last_rejected(bets.target, schedule, grid, level)
     return float(grid[index] if index >= 0 else low)

@@ -442,6 +442,15 @@ def _largest_losses(
             factors[j] = min(factors[j], 1.0 - bets[block, j] * (grid[j] - lower_bound))
 
 
+def whole_lanes(n_points: int) -> int:
+    """Number of grid points to keep if at least so many are needed.
+
+    Points that are tested side by side are bet on together, so a grid that is cut where other
+    results make more points superfluous must keep whole groups of them.
+    """
+    return -(-n_points // _LANES) * _LANES
+
+
 def grid_around(
     center: float,
     unit: float,

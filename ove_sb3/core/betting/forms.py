@@ -126,7 +126,9 @@ def truncated_forms(
     stats = sample.stats
     if column_names(CAPS[0])[0] not in stats.columns:
         return []
-    most = min(sample.limits.max_weight, max(CAPS[0], len(stats) / _FEWEST_PER_CAP))
+    most = sample.limits.max_weight
+    if sample.open_end is None:  # otherwise the number of trajectories must not matter
+        most = min(most, max(CAPS[0], len(stats) / _FEWEST_PER_CAP))
     return [TruncatedForm(sample, values, low, high, cap) for cap in CAPS if cap <= most]
 
 

@@ -169,13 +169,12 @@ class Schedule:
         epochs = np.unique(np.floor(pilot * _EPOCH_GROWTH ** np.arange(n_epochs)).astype(np.int64))
         epochs = np.unique(np.append(pilot, epochs[epochs < n]))
         blocks = np.unique(np.concatenate([epochs, starts]))
-        overlapping = overlaps is not None and bool(overlaps.any())
-        if warm_up and open_end is None and not overlapping:
+        if warm_up and open_end is None and overlaps is None:
             epochs = np.concatenate([warm_up_epochs(pilot), epochs])
         epoch_of_block = np.searchsorted(epochs, blocks[:-1], side="right") - 1
         bet_block = last_bet_block = None
-        # With an open end the way of betting must not depend on what happens to overlap.
-        if overlaps is not None and (open_end is not None or overlapping):
+        # The way of betting must not depend on what happens to overlap.
+        if overlaps is not None:
             complete = np.maximum(np.arange(n) - overlaps, 0)
             bet_block = last_bet_block = _block_of(blocks, complete)
             if open_end is not None and open_end.latest is not None:

@@ -29,11 +29,11 @@ _FOLD_SEED = 0  # of the assignment to folds, which does not depend on the data
 _STRONG, _LIGHT = 3.0, 0.1  # penalties, relative to a standardized control variate
 _EPSILON = float(np.finfo(np.float64).eps)
 _ROUGH = 1e-6  # relative rounding error from which on a column is not used
-_NEGLIGIBLE = 1e-10  # share of a control's variance below which it is rounding error
+_NEGLIGIBLE = 1e-4  # mean square of a control up to which it is not used, relative to its terms
 
 
 # The base columns: the fit uses only linear combinations of these.
-_X, _E, _B, _Y, _A, _W, _WG, _WGG, _ONE = range(9)
+_X, _B, _Y, _A, _W, _WG, _WGG, _ONE = range(_N_COLUMNS := 8)
 
 
 @dataclass(frozen=True)
@@ -80,71 +80,70 @@ def crossfit_columns(stats: TrajectoryStatistics) -> CrossfitColumns:
     """
     n = stats.n_trajectories
     n_folds = min(_MOST_FOLDS, max(2, n // _SMALLEST_FOLD)) if n >= 4 else 1
-    base, reference = base_columns(stats)
-    form = control_form(stats, base)
+    form = control_form(stats)
     # Not i % n_folds, which in a log of as many environments would be the environment.
     order = np.random.default_rng(_FOLD_SEED).permutation(n)
-    members = [order[k::n_folds] for k in range(n_folds)]
-    folds = [base[:, own] for own in members]
-    # einsum, not matmul: the last digits of the latter depend on its number of threads
-    moments = [np.einsum("in,jn->ij", fold, fold) for fold in folds]
-    total = np.sum(moments, axis=0)
-    second, first, center = np.empty(n), np.empty(n), np.empty(n)
     fold = np.empty(n, np.int64)
-    for k, own in enumerate(members):
-        train = total - moments[k] if n_folds > 1 else np.zeros_like(total)
-        m = fitted_center(train, reference)
-        fit = fit_controls(train, m, form)
-        second[own] = np.einsum("i,in->n", fit.second, folds[k])
-        first[own] = np.einsum("i,in->n", fit.first, folds[k])
-        center[own] = reference + m
-        fold[own] = k
+    fold[order] = np.arange(n) % n_folds
+    second, first, center = np.empty(n), np.empty(n), np.empty(n)
+    for k in range(n_folds):
+        own, others = np.flatnonzero(fold == k), np.flatnonzero(fold != k)
+        m = weighted_mean(stats.weights[others], stats.returns[others])
+        base = base_columns(stats, m)
+        fit = fit_controls(second_moments(base[:, others]), form)
+        second[own] = np.einsum("i,in->n", fit.second, base[:, own])
+        first[own] = np.einsum("i,in->n", fit.first, base[:, own])
+        center[own] = m
     return CrossfitColumns(second, first, center, fold)
 
 
-def fitted_center(train: FloatArray, reference: float) -> float:
-    """Self-normalized mean, measured from the reference, by the moments `train`.
-
-    Without any weight in them the center is 0: it must not depend on other trajectories.
-    """
-    return float(train[_ONE, _WG] / train[_ONE, _W]) if train[_ONE, _W] > 0.0 else -reference
+def weighted_mean(weights: FloatArray, returns: FloatArray) -> float:
+    """Self-normalized mean; 0 without any weight."""
+    return float(np.sum(weights * returns) / weights.sum()) if weights.any() else 0.0
 
 
-def base_columns(stats: TrajectoryStatistics) -> tuple[FloatArray, float]:
-    """CDIS and PDIS with their weights, the full-trajectory forms with theirs, and ones; (9, n).
+def base_columns(stats: TrajectoryStatistics, center: float) -> FloatArray:
+    """CDIS and PDIS with their weights, the full-trajectory forms with theirs, and ones; (8, n).
 
-    Returns are measured from a reference, returned as well: the overall self-normalized mean. That
-    only keeps differences from canceling; the estimate does not depend on it.
+    Returns are measured from the center.
     """
     w, c = stats.weights, stats.effective_horizon
-    reference = float(np.sum(w * stats.returns) / w.sum()) if w.any() and w.size >= 4 else 0.0
-    G = stats.returns - reference
+    G = stats.returns - center
     whole = [w, w * G, w * G**2, np.ones_like(w)]
     X, Y, A, B, E = stats.cdis, stats.pdis, stats.pdis_ones, stats.cdis_ones, stats.cdis_cross
     if not np.isfinite(c):
         zero = np.zeros_like(w)
         contrasts = [X - w * stats.returns**2, Y - w * stats.returns]
-        return np.stack([contrasts[0], zero, zero, contrasts[1], zero, *whole]), reference
-    r0 = reference / c
-    shifted = [X - 2 * r0 * E + r0**2 * B, (E - r0 * B) / c, B / c**2, Y - r0 * A, A / c]
-    return np.stack([*shifted, *whole]), reference
+        return np.stack([contrasts[0], zero, contrasts[1], zero, *whole])
+    r0 = center / c
+    shifted = [X - 2 * r0 * E + r0**2 * B, B / c**2, Y - r0 * A, A / c]
+    return np.stack([*shifted, *whole])
 
 
-def control_form(stats: TrajectoryStatistics, base: FloatArray) -> str:
+def second_moments(columns: FloatArray) -> FloatArray:
+    """Sums of products of the columns, (k, n) -> (k, k)."""
+    # einsum, not matmul: the last digits of the latter depend on its number of threads
+    return np.asarray(np.einsum("in,jn->ij", columns, columns))
+
+
+def control_form(stats: TrajectoryStatistics) -> str:
     """Name of the form that is centered, see `fit_controls`."""
     if not np.isfinite(stats.effective_horizon):
         return "unshifted"
     if stats.horizon == 1:
         return "whole"  # the two are the same
-    largest = np.abs(stats.returns).max() ** 2
+    if not stats.far_from_zero:
+        return "coupled"
+    w, G = stats.weights, stats.returns
+    largest = np.abs(G).max() ** 2
     rounding = _EPSILON * largest * np.linalg.norm(stats.cdis_ones) / stats.effective_horizon**2
-    rough = rounding > _ROUGH * np.linalg.norm(base[_WGG])
-    return "whole" if stats.far_from_zero and rough else "coupled"
+    rough = rounding > _ROUGH * np.linalg.norm(w * (G - weighted_mean(w, G)) ** 2)
+    return "whole" if rough else "coupled"
 
 
 @dataclass(frozen=True)
 class ControlFit:
-    """Linear combinations of the base columns that estimate, given the center m; all (..., 9).
+    """Linear combinations of the base columns that estimate, given the center m; all (..., 8).
 
     Attributes
     ----------
@@ -153,7 +152,7 @@ class ControlFit:
     first
         Has mean mu - m.
     controls
-        The control variates in use, (k, 9), each with a mean square of 1.
+        The control variates in use, (k, 8), each with a mean square of 1.
     system
         Matrix of the normal equations, penalties included, (k, k).
     """
@@ -164,7 +163,7 @@ class ControlFit:
     system: FloatArray
 
 
-def fit_controls(train: FloatArray, m: float, form: str, *, strong: float = _STRONG) -> ControlFit:
+def fit_controls(train: FloatArray, form: str, *, strong: float = _STRONG) -> ControlFit:
     """Fit the control variates on the second moments `train` of the base columns.
 
     `strong` is the penalty of the differences between the two forms. By `form` the combinations
@@ -176,27 +175,27 @@ def fit_controls(train: FloatArray, m: float, form: str, *, strong: float = _STR
     - ``"unshifted"``: the full-trajectory forms, with plain CDIS as control. Without horizon and
       discount no shift of the rewards shifts every return alike, so CDIS cannot be centered.
     """
-    unit = np.eye(9)
-    second = unit[_WGG] - 2 * m * unit[_WG] + m**2 * unit[_W]
-    first = unit[_WG] - m * unit[_W]
+    unit = np.eye(_N_COLUMNS)
+    second = whole_second = unit[_WGG]
+    first = whole_first = unit[_WG]
     contrasts, weights = [], [unit[_W], unit[_A], unit[_B]]
     if form == "coupled":
-        whole_second, whole_first = second, first
-        second = unit[_X] - 2 * m * unit[_E] + m**2 * unit[_B]
-        first = unit[_Y] - m * unit[_A]
+        second, first = unit[_X], unit[_Y]
         contrasts = [whole_second - second, whole_first - first]
     elif form == "unshifted":
         contrasts, weights = [unit[_X], unit[_Y]], [unit[_W]]
     if train[_ONE, _ONE] == 0.0:
-        return ControlFit(second, first, np.empty((0, 9)), np.empty((0, 0)))
+        return ControlFit(second, first, np.empty((0, _N_COLUMNS)), np.empty((0, 0)))
     controls = np.stack([*contrasts, *(weight - unit[_ONE] for weight in weights)])
     squares = train / train[_ONE, _ONE]
     covariance = squares - np.outer(squares[_ONE], squares[_ONE])
     # The controls' means are known to be 0, so their spread is measured about 0. Where the other
     # folds happen to hold none of the large weights this shows, and the coefficients stay small.
-    spreads = np.einsum("ij,jk,ik->i", controls, squares, controls)
-    # A control that is but rounding error, such as the contrasts at horizon one, is left out.
-    used = spreads > _NEGLIGIBLE * (controls**2 @ np.diag(squares))
+    spreads = _mean_squares(controls, squares)
+    # A control with next to no spread is left out: it may be rounding error, such as the contrasts
+    # at horizon one, or vary in this fold far more than in the others.
+    sizes = np.abs(controls) @ np.diag(squares)
+    used = spreads > _NEGLIGIBLE * sizes
     controls = controls[used] / np.sqrt(spreads[used])[:, None]
     penalties = np.array([strong] * len(contrasts) + [_LIGHT] * len(weights))
     system = controls @ squares @ controls.T + np.diag(penalties[used])
@@ -208,6 +207,12 @@ def fit_controls(train: FloatArray, m: float, form: str, *, strong: float = _STR
         controls,
         system,
     )
+
+
+def _mean_squares(combinations: FloatArray, squares: FloatArray) -> FloatArray:
+    """Mean squares of linear combinations of the base columns, (k, 8) -> (k,)."""
+    values = np.einsum("ij,jk,ik->i", combinations, squares, combinations)
+    return np.asarray(np.maximum(values, 0.0))  # only rounding can be below
 
 
 def _smooth_variance(stats: TrajectoryStatistics) -> SmoothStatistic:

@@ -13,7 +13,7 @@ from ove_sb3._validation import FloatArray
 from ove_sb3.core.statistics import TrajectoryStatistics
 
 from .base import Estimator, add
-from .crossfit import base_columns, control_form, fit_controls, fitted_center
+from .crossfit import base_columns, control_form, fit_controls, second_moments, weighted_mean
 from .smooth import SmoothStatistic
 
 _STRONG = 1.0  # penalty of the differences between the two forms, less than with folds
@@ -22,10 +22,9 @@ _MOST_LEVERAGE = 0.9  # larger values, those of single huge weights, would domin
 
 def _fit(stats: TrajectoryStatistics) -> tuple[FloatArray, FloatArray, FloatArray, float]:
     """Values for the variance and the mean, the leverage of each trajectory (n,), the center."""
-    base, reference = base_columns(stats)
-    moments = np.einsum("in,jn->ij", base, base)
-    m = fitted_center(moments, reference)
-    fit = fit_controls(moments, m, control_form(stats, base), strong=_STRONG)
+    m = weighted_mean(stats.weights, stats.returns)
+    base = base_columns(stats, m)
+    fit = fit_controls(second_moments(base), control_form(stats), strong=_STRONG)
     second, first, controls = (
         np.einsum("...i,in->...n", coefficients, base)
         for coefficients in (fit.second, fit.first, fit.controls)
@@ -33,7 +32,7 @@ def _fit(stats: TrajectoryStatistics) -> tuple[FloatArray, FloatArray, FloatArra
     n = stats.n_trajectories
     explained = np.einsum("in,in->n", controls, np.linalg.solve(fit.system, controls))
     leverage = np.clip((1.0 + explained) / n, 0.0, _MOST_LEVERAGE)
-    return second, first, leverage, reference + m
+    return second, first, leverage, m
 
 
 def _mean(stats: TrajectoryStatistics) -> float:

@@ -157,17 +157,32 @@ def cvar_upper(sample: Sample, p: float, level: float) -> float:
     edges = _edges(pilot, p)
     middle = min(int(np.searchsorted(edges, pilot.quantile(p))), edges.size - 1)
     cells = sorted(range(1, edges.size), key=lambda k: abs(k - middle))
-    bound, bets = pilot.low, None
+    own = sample.returns[: pilot.size]
+    expected = {k: pilot.mean(_excess(own, edges[k - 1], edges[k], p)) for k in cells}
+    # Which cell another one shares its bets with must not depend on what is bet on.
+    models: dict[int, int] = {}
+    model = cells[0]
+    for k in cells:
+        if abs(expected[k] - expected[model]) > _ALIKE * expected[model]:
+            model = k
+        models[k] = model
+    bound, bets = pilot.low, dict[int, _CellBets]()
     for k in cells:
         left, r = edges[k - 1], edges[k]
         if r <= bound:
             continue
-        highest = (r - pilot.low) / p
-        excess = _excess(sample.returns, left, r, p)
-        expected = pilot.mean(excess[: pilot.size])
-        if bets is None or abs(expected - bets.expected) > _ALIKE * bets.expected:
-            bets = _CellBets.of(sample, excess, highest, expected, schedule, level)
-        bound = max(bound, r - bets.lower(excess, highest, expected, r - bound))
+        model = models[k]
+        if model not in bets:
+            bets[model] = _CellBets.of(
+                sample,
+                _excess(sample.returns, edges[model - 1], edges[model], p),
+                (edges[model] - pilot.low) / p,
+                expected[model],
+                schedule,
+                level,
+            )
+        excess, highest = _excess(sample.returns, left, r, p), (r - pilot.low) / p
+        bound = max(bound, r - bets[model].lower(excess, highest, expected[k], r - bound))
     return bound
 
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from ove_sb3._validation import FloatArray
 from ove_sb3.core.assumptions import Limits
-from ove_sb3.core.betting.capital import grid_around, last_rejected
+from ove_sb3.core.betting.capital import grid_around, last_rejected, whole_lanes
 from ove_sb3.core.betting.forms import (
     AnyForm,
     coupled_forms,
@@ -119,7 +119,7 @@ def variance_lower(sample: Sample, level: float) -> float:
     for d, half_spacing, target in zip(centers, half_spacings, targets, strict=True):
         # Grids are fixed in advance, a coarser one for a far center; how far up to go is free.
         points = everywhere if (d - mean) ** 2 <= _FAR * unit else apart
-        points = points[: np.searchsorted(points, index) + 1]
+        points = points[: whole_lanes(int(np.searchsorted(points, index)) + 1)]
         rejected = last_rejected(target, schedule, grid[points] + half_spacing**2, level)
         if rejected < 0:
             return 0.0
