@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import ove_sb3 as ove
-from ove_sb3.core.betting.capital import BetTarget
+from ove_sb3.core.betting.capital import BetTarget, last_rejected
 from ove_sb3.core.betting.schedule import Schedule
 from ove_sb3.core.quantities import quantile
 
@@ -47,7 +47,6 @@ def targets_of(
 ) -> tuple[BetTarget, Schedule]:
     """Bet target of a tail quantile, without a shuffle."""
     seen: list[Any] = []
-    last_rejected = quantile.last_rejected
 
     def spy(*args: Any) -> int:
         seen.append(args)
