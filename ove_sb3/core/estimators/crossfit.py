@@ -29,7 +29,8 @@ _FOLD_SEED = 0  # of the assignment to folds, which does not depend on the data
 _STRONG, _LIGHT = 3.0, 0.1  # penalties, relative to a standardized control variate
 _EPSILON = float(np.finfo(np.float64).eps)
 _ROUGH = 1e-6  # relative rounding error from which on a column is not used
-_NEGLIGIBLE = 1e-4  # mean square of a control up to which it is not used, relative to its terms
+_ROUNDING = 1e-10  # mean square of a control that is rounding error, relative to its terms
+_NEGLIGIBLE = 1e-4  # and of one that is not used, relative to its terms times that of the weights
 
 
 # The base columns: the fit uses only linear combinations of these.
@@ -192,10 +193,14 @@ def fit_controls(train: FloatArray, form: str, *, strong: float = _STRONG) -> Co
     # The controls' means are known to be 0, so their spread is measured about 0. Where the other
     # folds happen to hold none of the large weights this shows, and the coefficients stay small.
     spreads = _mean_squares(controls, squares)
-    # A control with next to no spread is left out: it may be rounding error, such as the contrasts
-    # at horizon one, or vary in this fold far more than in the others.
-    sizes = np.abs(controls) @ np.diag(squares)
-    used = spreads > _NEGLIGIBLE * sizes
+    # A control that is but rounding error, such as the contrasts at horizon one, is left out. So is
+    # one that hardly varies in these folds although weights do: it may vary far more in the other.
+    scale = spreads[len(contrasts) :].max()
+    terms = _mean_squares(np.stack([second, first, whole_second, whole_first]), squares)
+    sizes = np.full(len(controls), scale)
+    sizes[: len(contrasts)] *= (terms[:2] + terms[2:])[: len(contrasts)]
+    rounding = _ROUNDING * (np.abs(controls) @ np.diag(squares))
+    used = spreads > np.maximum(_NEGLIGIBLE * sizes, rounding)
     controls = controls[used] / np.sqrt(spreads[used])[:, None]
     penalties = np.array([strong] * len(contrasts) + [_LIGHT] * len(weights))
     system = controls @ squares @ controls.T + np.diag(penalties[used])
