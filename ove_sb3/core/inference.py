@@ -68,7 +68,7 @@ def estimate(
         For the variance, unbiased and unchanged when all returns are shifted:
 
         - ``"crossfit"`` (default): centered coupled-decision importance sampling with control
-          variates fitted on the other folds; never far from the best.
+          variates fitted on the other folds; rarely far from the best.
         - ``"pair_cdis"``: weighted pairs of trajectories, step by step.
         - ``"pair"``: weighted pairs of whole trajectories; never negative.
 
