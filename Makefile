@@ -23,8 +23,9 @@ lint: setup
 test: lint
 	$(BIN)/pytest -n 2 -m "not slow and not browser"
 
+# Takes over an hour. Names every test, so that an interrupted run shows what passed.
 test-slow: setup
-	$(BIN)/pytest -n 2 -m slow
+	$(BIN)/pytest -n 2 -m slow -v --durations=40
 
 # Opens the reports and the documentation in headless Chromium.
 test-browser: setup
