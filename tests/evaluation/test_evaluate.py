@@ -104,7 +104,8 @@ def test_the_behavior_itself_gives_the_on_policy_figures(
     same = ove.evaluate(data, behavior, gamma=GAMMA)
     returns = data.returns(GAMMA)
     assert same.mean == pytest.approx(returns.mean(), abs=1e-12)
-    assert same.variance == pytest.approx(returns.var(ddof=1), rel=1e-3)  # up to the folds
+    # The average of the variances within folds: differences between their means do not count.
+    assert same.variance == pytest.approx(returns.var(ddof=1), rel=0.02)
     assert same["mean"].behavior == pytest.approx(returns.mean())
     assert same["variance"].behavior == pytest.approx(returns.var(ddof=1))
     assert same["std"].behavior == pytest.approx(returns.std(ddof=1))
@@ -232,9 +233,8 @@ def test_episodes_that_never_ended_are_warned_of_and_accounted_for(
         assert len(warned) == (n_missing > 0)
         widths.append(result["variance"].interval.width)
     assert widths == sorted(widths)
-    assert (
-        widths[0] == widths[-1]
-    )  # all of them at the end, where the capital has reached its maximum
+    # All of them are at the end, where the capital has about reached its maximum.
+    assert widths[-1] < 1.02 * widths[0]
     assert "up to 50% of the episodes" in warned[0]
     paper = evaluate(with_unfinished(data, 1), method="paper")
     assert not paper["mean"].interval.guaranteed
