@@ -25,7 +25,7 @@ test: lint
 
 # Takes over an hour. Names every test, so that an interrupted run shows what passed.
 test-slow: setup
-	$(BIN)/pytest -n 2 -m slow -v --durations=40
+	$(BIN)/pytest -n 2 --dist worksteal -m slow -v --durations=40
 
 # Opens the reports and the documentation in headless Chromium.
 test-browser: setup
