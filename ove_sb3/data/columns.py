@@ -14,10 +14,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ove_sb3.core.stopping import UNKNOWN_BEGIN
+from ove_sb3.errors import InvalidInputError
 
 Columns = dict[str, NDArray[Any]]
 _BEGINS = "episode/begins"
-_NEITHER, _OVERLAP = 4, 8  # in ``done``: neither terminated nor truncated; one overlapping episode
+# In ``done``: neither terminated nor truncated; one overlapping episode. It is negative where
+# overlaps were not counted: that none happened is something else, and the bets depend on it.
+_NEITHER, _OVERLAP = 4, 8
+_MOST_OVERLAPS = np.iinfo(np.int32).max // _OVERLAP - 1
 
 
 def to_columns(fields: Mapping[str, Any]) -> tuple[Columns, Columns]:
@@ -25,8 +29,13 @@ def to_columns(fields: Mapping[str, Any]) -> tuple[Columns, Columns]:
     lengths, truncated = fields["lengths"], fields["truncated"]
     done = np.zeros(int(lengths.sum()), dtype=np.int32)
     how = fields["terminated"] + 2 * truncated.astype(np.int32)
-    overlaps = 0 if fields["overlaps"] is None else fields["overlaps"]
-    done[np.cumsum(lengths) - 1] = np.where(how == 0, _NEITHER, how) + _OVERLAP * overlaps
+    how = np.where(how == 0, _NEITHER, how)
+    overlaps = fields["overlaps"]
+    if overlaps is not None and overlaps.size and overlaps.max() > _MOST_OVERLAPS:
+        raise InvalidInputError(
+            f"`overlaps` must be at most {_MOST_OVERLAPS} to be stored, got {overlaps.max()}."
+        )
+    done[np.cumsum(lengths) - 1] = -how if overlaps is None else how + _OVERLAP * overlaps
     columns = _named("observation", fields["observations"])
     if columns.get("observation", done).ndim == 2 and not columns["observation"].size:
         del columns["observation"]  # a log without observations
@@ -47,7 +56,8 @@ def to_columns(fields: Mapping[str, Any]) -> tuple[Columns, Columns]:
 def from_columns(columns: Mapping[str, NDArray[Any]]) -> dict[str, Any]:
     """Fields of `Trajectories`, without the metadata."""
     ends = np.flatnonzero(columns["done"])
-    how = columns["done"][ends]
+    done = columns["done"][ends]
+    how = np.abs(done)
     overlaps = how.astype(np.int64) // _OVERLAP
     observations = _unnamed("observation", columns)
     begins = columns[_BEGINS][ends]
@@ -63,7 +73,7 @@ def from_columns(columns: Mapping[str, NDArray[Any]]) -> dict[str, Any]:
         "truncated": (how & 2).astype(np.bool_),
         "action_masks": columns.get("action_mask"),
         "final_observations": _unnamed("final_observation", columns),
-        "overlaps": overlaps if overlaps.any() else None,
+        "overlaps": None if (done < 0).all() else overlaps,
         "begins": None if (begins == UNKNOWN_BEGIN).all() else begins,
         "columns": _unnamed("column", columns) or {},
     }

@@ -19,7 +19,7 @@ from ove_sb3.core.betting.forms import (
     truncated_returns,
     whole_form,
 )
-from ove_sb3.core.betting.schedule import Schedule
+from ove_sb3.core.betting.schedule import OpenEnd, Schedule
 from ove_sb3.core.quantities import as_quantity, cvar, quantile
 from ove_sb3.core.quantities import variance as variance_module
 from ove_sb3.core.sample import Sample
@@ -193,6 +193,18 @@ def targets_of(
     monkeypatch.setattr(variance_module, "last_rejected", capture)
     getattr(as_quantity(quantity), f"betting_{side}")(sample_of(problem), 0.05)
     return seen
+
+
+def test_caps_do_not_depend_on_an_open_number_of_episodes() -> None:
+    def caps(n: int, *, open_number: bool) -> list[float]:
+        whole = sample_of(enumerated(0))
+        open_end = OpenEnd(np.zeros(n, np.bool_), 2, None, 0) if open_number else None
+        stats = whole.stats.select(np.arange(n) % len(whole.stats))
+        sample = Sample(stats, whole.limits, np.arange(n), None, open_end)
+        return [form.max_weight for form in truncated_returns(sample, 0.0)]
+
+    assert caps(8, open_number=True) == caps(200, open_number=True)
+    assert caps(8, open_number=False) < caps(200, open_number=False)
 
 
 @pytest.mark.parametrize("n_draws", [0, 1])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import sqlite3
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -90,6 +91,28 @@ def test_round_trips(tmp_path: Path, kind: str) -> None:
     writer.close()
     assert [f.suffix for f in (tmp_path / "logged").glob("part-*")] == [".parquet"]
     same(data, ove.Trajectories.load(tmp_path / "logged"))
+
+
+@pytest.mark.parametrize("overlaps", [None, [0] * 6, [0, 0, 0, 0, 0, 1]])
+def test_files_keep_whether_overlaps_were_counted(
+    tmp_path: Path, overlaps: list[int] | None
+) -> None:
+    counts = None if overlaps is None else np.array(overlaps)
+    data = replace(some(6), overlaps=counts)
+    data.save(tmp_path / "saved")
+    same(data, ove.Trajectories.load(tmp_path / "saved"))
+    with EpisodeWriter(tmp_path / "logged", data.metadata, flush_every=2) as writer:
+        for one in data:
+            writer.add(one)
+    same(data, ove.Trajectories.load(tmp_path / "logged"))
+    for chunk in ove.open_log(tmp_path / "logged", chunk_steps=1).chunks():
+        assert (chunk.overlaps is None) == (overlaps is None)
+
+
+def test_too_many_overlaps_are_not_stored(tmp_path: Path) -> None:
+    data = replace(some(6), overlaps=np.full(6, 2**28))
+    with pytest.raises(ove.InvalidInputError, match="`overlaps` must be at most 268435454"):
+        data.save(tmp_path / "saved")
 
 
 def test_parquet_is_readable_by_others(tmp_path: Path) -> None:
