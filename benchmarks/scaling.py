@@ -1,6 +1,6 @@
 """Long logs: time and memory of streaming, speedup by processes, and cost of the bounds.
 
-``python -m benchmarks.scaling --steps 50000000`` runs the full size.
+``python -m benchmarks.scaling --full`` runs the full size: 10^6 and 10^7 episodes.
 """
 
 from __future__ import annotations
@@ -23,12 +23,15 @@ import numpy as np
 from .promises import record
 from .tables import print_table
 
-N_STEPS, LENGTH, N_SHARDS, N_STATES = 5 * 10**6, 100, 10, 64
+N_SHARDS, N_STATES = 10, 64
 KINDS = ("tabular", "PPO")
+SIZES = ((50_000, 100),)  # numbers of episodes, and of steps in each
+FULL_SIZES = ((10**6, 50), (10**7, 10))
 TRAJECTORIES = (10**5, 10**6)
+FULL_TRAJECTORIES = (*TRAJECTORIES, 10**7)
 
 
-def write_log(path: Path, kind: str, n_steps: int) -> None:
+def write_log(path: Path, kind: str, n_episodes: int, length: int) -> None:
     """Write shards of random steps, with discrete states or observations like CartPole's."""
     from gymnasium import spaces
 
@@ -40,16 +43,16 @@ def write_log(path: Path, kind: str, n_steps: int) -> None:
         seen = spaces.Box(-np.inf, np.inf, (4,), np.float32)
     rng = np.random.default_rng(0)
     for _ in range(N_SHARDS):
-        n = n_steps // N_SHARDS // LENGTH * LENGTH
+        n = n_episodes // N_SHARDS * length
         states = rng.integers(N_STATES, size=n)
         data = ove.Trajectories.from_arrays(
             observations=states if kind == "tabular" else rng.normal(size=(n, 4)).astype("f4"),
             actions=rng.integers(2, size=n),
             log_probs=np.full(n, np.log(0.5)),
             rewards=rng.random(n),
-            lengths=np.full(n // LENGTH, LENGTH),
+            lengths=np.full(n // length, length),
             metadata={
-                "horizon": LENGTH,
+                "horizon": length,
                 "reward_range": (0.0, 1.0),
                 "observation_space": describe_space(seen),
                 "action_space": describe_space(spaces.Discrete(2)),
@@ -82,6 +85,7 @@ def measure_stream(path: str, kind: str) -> dict[str, float]:
     from ove_sb3.evaluation.reduction import reduce_log
 
     log = ove.open_log(path)
+    horizon = log.metadata.horizon
     candidate = _candidate(kind, log)
     blocks = log.part(0, log.n_steps).windows(log.block_steps)
     sample = [block for _, block in itertools.islice(blocks, 4)]
@@ -98,11 +102,11 @@ def measure_stream(path: str, kind: str) -> dict[str, float]:
 
     def reduce() -> None:
         for block, scores in zip(sample, scored, strict=True):
-            shard_statistics(scores, block.rewards, block.lengths, gamma=0.99, horizon=LENGTH)
+            shard_statistics(scores, block.rewards, block.lengths, gamma=0.99, horizon=horizon)
 
     reduce()
     seconds = {"read": _cpu(read), "score": share * _cpu(score), "reduce": share * _cpu(reduce)}
-    seconds["stream"] = _cpu(lambda: reduce_log(log, [candidate], gamma=0.99, horizon=LENGTH))
+    seconds["stream"] = _cpu(lambda: reduce_log(log, [candidate], gamma=0.99, horizon=horizon))
     return {**seconds, "n_steps": log.n_steps}
 
 
@@ -114,13 +118,14 @@ def measure_jobs(path: str, kind: str) -> dict[str, float]:
     from ove_sb3.evaluation.reduction import reduce_log
 
     log = ove.open_log(path, chunk_steps=1)
+    horizon = log.metadata.horizon
     candidate = _candidate(kind, log)
 
     def seconds(**how: Any) -> float:
         runs = []
         for _ in range(3):  # the first one starts the processes and compiles
             start = time.perf_counter()
-            reduce_log(log, [candidate], gamma=0.99, horizon=LENGTH, **how)
+            reduce_log(log, [candidate], gamma=0.99, horizon=horizon, **how)
             runs.append(time.perf_counter() - start)
         return min(runs[1:])
 
@@ -213,38 +218,56 @@ def _in_new_process(what: str, *arguments: str) -> dict[str, float]:
     return measured
 
 
-def main(n_steps: int = N_STEPS) -> None:
+def main(*, full: bool = False) -> None:
     """Print the tables."""
     streams, jobs = [], []
-    with tempfile.TemporaryDirectory() as folder:
-        for kind in KINDS:
+    for (n_episodes, length), kind in itertools.product(FULL_SIZES if full else SIZES, KINDS):
+        with tempfile.TemporaryDirectory() as folder:
             path = str(Path(folder) / kind)
-            _in_new_process("write", path, kind, str(n_steps))
+            _in_new_process("write", path, kind, str(n_episodes), str(length))
             stream = _in_new_process("stream", path, kind)
-            parts = [stream[name] for name in ("read", "score", "reduce")]
+            parts = [stream[part] for part in ("read", "score", "reduce")]
             cells = [f"{seconds:.1f}" for seconds in (*parts, stream["stream"])]
             ratio = stream["stream"] / sum(parts)
             record("stream", ratio)
             nanoseconds = 1e9 * stream["stream"] / stream["n_steps"]
             peak = f"{stream['peak'] / 1e6:.0f}"
-            streams.append([kind, *cells, f"{ratio:.2f}", f"{nanoseconds:.0f}", peak])
+            name = f"{kind}, {n_episodes:,} x {length}"
+            streams.append([name, *cells, f"{ratio:.2f}", f"{nanoseconds:.0f}", peak])
             times = _in_new_process("jobs", path, kind)
             gains = times["here"] / times["joblib 2"], times["dask 1"] / times["dask 2"]
-            cells = [f"{times[name]:.1f}" for name in ("here", "joblib 2", "dask 1", "dask 2")]
-            jobs.append([kind, *cells, *(f"{gain:.2f}" for gain in gains)])
+            cells = [f"{times[how]:.1f}" for how in ("here", "joblib 2", "dask 1", "dask 2")]
+            jobs.append([name, *cells, *(f"{gain:.2f}" for gain in gains)])
     load = f"load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores"
     print_table(
-        f"{n_steps:,} steps from disk, CPU seconds",
-        ["candidate", "read", "score", "reduce", "all in one", "ratio", "ns/step", "peak MB"],
+        "log from disk, CPU seconds",
+        [
+            "candidate, episodes x steps",
+            "read",
+            "score",
+            "reduce",
+            "all in one",
+            "ratio",
+            "ns/step",
+            "peak MB",
+        ],
         streams,
     )
     print_table(
-        f"{n_steps:,} steps shared by processes, seconds ({load})",
-        ["candidate", "here", "joblib 2", "dask 1", "dask 2", "gain joblib", "gain dask"],
+        f"log shared by processes, seconds ({load})",
+        [
+            "candidate, episodes x steps",
+            "here",
+            "joblib 2",
+            "dask 1",
+            "dask 2",
+            "gain joblib",
+            "gain dask",
+        ],
         jobs,
     )
     bounds = []
-    for n in TRAJECTORIES:
+    for n in FULL_TRAJECTORIES if full else TRAJECTORIES:
         measured = _in_new_process("bounds", str(n), "")
         cells = [f"{measured[name]:.2f}" for name in ("mean", "variance", "all")]
         bounds.append([f"{n:,}", *cells, f"{measured['more'] / n:.0f}"])
@@ -260,16 +283,16 @@ MEASUREMENTS = {"stream": measure_stream, "jobs": measure_jobs, "bounds": measur
 
 def _run() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.scaling", description=__doc__)
-    parser.add_argument("--steps", type=int, default=N_STEPS, help="number of logged steps")
+    parser.add_argument("--full", action="store_true", help="10^6 and 10^7 episodes")
     parser.add_argument("--measure", nargs="+", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.measure is None:
-        main(options.steps)
+        main(full=options.full)
         return
     what, first, second, *more = options.measure
     measured: dict[str, float] = {}
     if what == "write":
-        write_log(Path(first), second, int(more[0]))
+        write_log(Path(first), second, *map(int, more))
     else:
         measured = MEASUREMENTS[what](first, second)
     print(json.dumps({**measured, "peak": _peak()}))
