@@ -48,6 +48,7 @@ bench: setup
 
 # Public problems: downloads their data, and continues where it was stopped.
 bench-public: setup
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt 'gymnasium[box2d]'
 	$(BIN)/python -m benchmarks public
 
 # The paper's experiments: a quick run, and the full size. Both continue where they were stopped.
