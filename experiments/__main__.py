@@ -35,7 +35,8 @@ def run(
     trials, n
         Number of trials and numbers of trajectories, instead of these.
     truth
-        On-policy episodes for the true variance of diabetes, instead of a million.
+        On-policy episodes for the true variance of diabetes, instead of 250,000, or of a million
+        if full.
     jobs
         Number of processes. The results do not depend on it.
     scheduler
@@ -101,7 +102,7 @@ def main(argv: Sequence[str] | None = None, *, prog: str = "python -m ove_sb3.ex
     parser.add_argument("--trials", type=int, help="independent repetitions (20; 100 if full)")
     parser.add_argument("--n", type=int, nargs="+", help="numbers of trajectories")
     parser.add_argument(
-        "--truth", type=int, help="on-policy episodes for the truth of diabetes (1000000)"
+        "--truth", type=int, help="on-policy episodes for diabetes (250000; 1000000 if full)"
     )
     parser.add_argument("--jobs", type=int, default=2, help="processes (default: 2)")
     parser.add_argument(
