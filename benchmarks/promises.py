@@ -45,6 +45,12 @@ PROMISES = {
     "images": Promise("peak memory of evaluating images from disk, MB", 400.0),
     "sequence": Promise("confidence sequence at the end / interval of that n, width", 1.7),
     "sequence with target": Promise("the same with target_n", 1.65),
+    "known Gaussians": Promise("excess with behavior= / reference, Gaussians, n = 31,622", 1.6),
+    "known recommender": Promise(
+        "excess without behavior= / with, recommender, n = 31,622", 20.0, at_least=True
+    ),
+    "known diabetes": Promise("upper bound with behavior= / without, diabetes, n = 31,622", 0.6),
+    "known scoring": Promise("scoring a log with behavior= / without, CPU time", 2.0),
     "sequence time": Promise("confidence sequence / interval at n = 10^6, CPU time", 10.0),
 }
 
