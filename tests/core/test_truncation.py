@@ -162,9 +162,9 @@ def prefer_truncated(monkeypatch: pytest.MonkeyPatch, cap: float | None = None) 
     """Let truncated forms be chosen, of any or of one cap, however small the past is."""
     original = targets.predicted_bounds
 
-    def prefer(form: Any, *rest: Any) -> FloatArray:
+    def prefer(form: Any, *rest: Any, as_charged: bool) -> FloatArray:
         preferred = len(form.columns) == 4 and cap in (None, form.max_weight)
-        return original(form, *rest) + (1e6 if preferred else 0.0)
+        return original(form, *rest, as_charged=as_charged) + (1e6 if preferred else 0.0)
 
     for module in (targets, squares):
         monkeypatch.setattr(module, "predicted_bounds", prefer)

@@ -41,11 +41,13 @@ def value_forms(
     return [value_form(sample, values, low, high, reference), *truncated]
 
 
-def mean_target(forms: Sequence[AnyForm], schedule: Schedule, level: float) -> ChosenBets:
+def mean_target(
+    forms: Sequence[AnyForm], schedule: Schedule, level: float, *, as_charged: bool = False
+) -> ChosenBets:
     """Bets whose target has the mean of the forms.
 
     If the forms have different means, x has one of them in every epoch: a lower bound then holds
-    for the largest.
+    for the largest. See `bet_against` for `as_charged`.
     """
 
     def choices(form: AnyForm, mean: FloatArray, _variance: FloatArray) -> Choices:
@@ -53,7 +55,7 @@ def mean_target(forms: Sequence[AnyForm], schedule: Schedule, level: float) -> C
         z = np.stack([np.zeros_like(d), -np.ones_like(d), d], axis=-1)
         return Choices(z, d - form.low, d, mean[:, None])
 
-    return bet_against(forms, schedule, level, choices)
+    return bet_against(forms, schedule, level, choices, as_charged=as_charged)
 
 
 def mean_lower(

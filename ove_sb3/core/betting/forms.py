@@ -8,9 +8,9 @@ measured from a reference return m0:
 
 A truncated form (see `truncation`) has the truncated weight w' in place of w and a fourth column,
 its charge k. The mass that was cut off counts at the largest value of z: the bet is against
-``z + bound k``, and the weight with a mean of 1 is M = w' + k. That is what forms are compared by.
-With f = bound - z/w >= 0 the target is ``w' f - c (M - 1)``, up to a constant; the bet is then made
-with w in place of w' before f, which is never less and has the same lower bound.
+``z + bound k``, and the weight with a mean of 1 is M = w' + k. With f = bound - z/w >= 0 the target
+is ``w' f - c (M - 1)``, up to a constant; the bet is then made with w in place of w' before f,
+which is never less and has the same lower bound.
 """
 
 from __future__ import annotations
@@ -63,6 +63,11 @@ class TruncatedForm:
     high: float
     max_weight: float
     n_columns = 4
+
+    @property
+    def one_step(self) -> bool:
+        """Whether all trajectories have one step."""
+        return self.sample.stats.horizon == 1
 
     @property
     def columns(self) -> FloatArray:

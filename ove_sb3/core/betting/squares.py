@@ -180,7 +180,9 @@ class SquareBets:
             surplus = past.means @ past.weight - 1.0
             expected = past.mean_of(z) - np.maximum(past.slopes(z), 0.0) * surplus
         x = one.less_control(z)
-        return predicted_bounds(one.form, x, expected, one.lower_bounds, schedule, level)
+        return predicted_bounds(
+            one.form, x, expected, one.lower_bounds, schedule, level, as_charged=True
+        )
 
     def _chosen(self, values: Sequence[FloatArray]) -> FloatArray:
         """Values of the form of every epoch, of one array (e, ...) per form."""

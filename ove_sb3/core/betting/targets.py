@@ -136,6 +136,8 @@ def bet_against(
     schedule: Schedule,
     level: float,
     choices_of: Callable[[AnyForm, FloatArray, FloatArray], Choices],
+    *,
+    as_charged: bool = False,
 ) -> ChosenBets:
     """Build the bet target x = q (weight - 1) - z + constant.
 
@@ -143,20 +145,30 @@ def bet_against(
     As z <= bound * weight, x >= constant - q - (bound - q) max_weight for every q <= bound. A form
     with charges bets against z + bound * charge, which has the same bound; it must follow a form
     of the same values without charges.
+
+    Forms are compared by what is bet on, or `as_charged`: safer in the tail of the return and over
+    several steps, where few outcomes say little about large weights.
     """
+    charged = np.array([isinstance(form, TruncatedForm) for form in forms])
+    as_charged = as_charged or not all(
+        form.one_step for form in forms if isinstance(form, TruncatedForm)
+    )
     bets = []
     for form in forms:
         past = Past(form.columns, schedule)
         if not isinstance(form, TruncatedForm):
             moments = past.self_normalized()  # also for the truncated forms that follow it
-        bets.append(_best_bets(form, past, choices_of(form, *moments), schedule, level))
+        choices = choices_of(form, *moments)
+        bets.append(_best_bets(form, past, choices, schedule, level, as_charged=as_charged))
     predicted = np.array([form_bets.predicted for form_bets in bets])
-    charged = np.array([isinstance(form, TruncatedForm) for form in forms])
     if charged.any():
         beaten = predicted < predicted[~charged].max(axis=0)
         predicted = np.array(
             [
-                predicted_bounds(form, b.coefficients, b.expected, b.lower_bounds, schedule, level)
+                predicted_bounds(
+                    *(form, b.coefficients, b.expected, b.lower_bounds, schedule, level),
+                    as_charged=as_charged,
+                )
                 for form, b in zip(forms, bets, strict=True)
             ]
         )
@@ -209,21 +221,25 @@ def predicted_bounds(
     lower_bounds: FloatArray,
     schedule: Schedule,
     level: float,
+    *,
+    as_charged: bool,
 ) -> FloatArray:
-    """Predicted bounds with the effective second moment, (e,).
+    """Predicted bounds with the effective second moment, (e,), see `bet_against`.
 
     The variance compares bets with the same tail of gains fairly, but would favor a truncated form
     over one whose heavy tail consists of gains. On the other hand, weights and charges near a cap
-    are rare: the prediction for truncated forms is lowered by the error of a small past, and they
-    are not used where the past is too small to contain such weights.
+    are rare: the prediction for charges is lowered by the error of a small past, and truncated
+    forms are not used where the past is too small to contain such weights.
     """
     n, columns = schedule.planned, form.columns
+    if not as_charged:
+        columns, coefficients = form.bet_columns, form.bet_coefficients(coefficients)
     square, _ = predicted_moments(columns, coefficients, schedule, level, _CHOICE_CAP)
     loss = -ndtri(level) * np.sqrt(square / n)
     if isinstance(form, TruncatedForm):
-        loss = loss + _CAUTION * np.sqrt(square / schedule.epochs)
-        one_step = form.sample.stats.horizon == 1
-        fewest = _FEWEST_PER_WEIGHT if one_step else _FEWEST_OVER_STEPS
+        if as_charged:
+            loss = loss + _CAUTION * np.sqrt(square / schedule.epochs)
+        fewest = _FEWEST_PER_WEIGHT if form.one_step else _FEWEST_OVER_STEPS
         loss[schedule.epochs < fewest * form.max_weight] = np.inf
     room = expected - lower_bounds
     loss = loss - math.log(level) * room / n
@@ -233,7 +249,13 @@ def predicted_bounds(
 
 
 def _best_bets(
-    form: AnyForm, past: Past, choices: Choices, schedule: Schedule, level: float
+    form: AnyForm,
+    past: Past,
+    choices: Choices,
+    schedule: Schedule,
+    level: float,
+    *,
+    as_charged: bool,
 ) -> _Bets:
     n = schedule.planned[:, None, None]
     z, bound = choices.z, choices.bound[:, :, None]
@@ -273,6 +295,6 @@ def _best_bets(
         coefficients=x[at],
         constants=choices.constant[epochs, center] - q[at],
         lower_bounds=lower_bound[at],
-        expected=expected[epochs, center],
+        expected=(expected if as_charged else choices.expected)[epochs, center],
         errors=np.sqrt(past.squares(distance) / past.sizes),
     )

@@ -120,7 +120,7 @@ def cvar_lower(sample: Sample, p: float, level: float) -> float:
         lowest = m - max(m - pilot.low, 0.0) / p
         forms += value_forms(sample, values, lowest, m, reference)
     low, high = pilot.low - reference, pilot.high - reference
-    bets = mean_target(forms, schedule, level)
+    bets = mean_target(forms, schedule, level, as_charged=True)
     target = replace(bets.target, warm_up=_warm_up(sample, reference, schedule, p, level))
     bound = target_lower(replace(bets, target=target), schedule, level, low, high)
     return min(max(reference + bound, pilot.low), pilot.high)
@@ -221,7 +221,8 @@ class _CellBets:
         level: float,
     ) -> _CellBets:
         """Bets chosen for the cell with this excess, of mean `expected` in the pilot."""
-        bets = mean_target(value_forms(sample, excess, 0.0, highest), schedule, level)
+        forms = value_forms(sample, excess, 0.0, highest)
+        bets = mean_target(forms, schedule, level, as_charged=True)
         weights = [form.bet_columns[2:] for form in bets.forms]
         return cls(bets, weights, bets.coefficients_from(1), expected, schedule, level)
 

@@ -118,7 +118,8 @@ def threshold_lower(sample: Sample, mass: float, level: float, *, sign: float = 
     if not thresholds.size:
         return low
     above = (pilot.quantile(p) - slack <= G).astype(np.float64)
-    bets = mean_target(value_forms(sample, above, 0.0, 1.0), schedule, level)
+    forms = value_forms(sample, above, 0.0, 1.0)
+    bets = mean_target(forms, schedule, level, as_charged=True)
     target = _for_thresholds(sample, bets, schedule, mass, ranks)
     target = replace(target, scales=_scales(target, schedule, above, thresholds.size))
     target = replace(target, warm_up=_warm_up(sample, G, schedule, mass, level))
