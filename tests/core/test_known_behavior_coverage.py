@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pytest
 
 import ove_sb3 as ove
+from ove_sb3.core.betting.targets import bet_against
+from ove_sb3.core.quantities import variance
 from ove_sb3.core.truncation import column_names
 from tests.problems.bandits import adversary, binary_bandit, continuous_bandit, recommender
 from tests.problems.chain import chain
@@ -51,6 +55,22 @@ def misses(problem: Problem, n: int, delta: float, trials: int) -> dict[str, lis
 def test_coverage(name: str) -> None:
     trials = 40
     check(misses(PROBLEMS[name], 400, 0.4, trials), trials)
+
+
+def test_caps_of_one_step_are_chosen_by_what_is_bet_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    problem = continuous_bandit(shift=1.27)
+    logs = [problem.statistics(10_000, np.random.default_rng(k), known=True) for k in range(8)]
+
+    def mean_upper() -> float:
+        uppers = [
+            ove.variance_interval(log, reward_range=problem.reward_range, method=ONE_ORDER).upper
+            for log in logs
+        ]
+        return float(np.mean(uppers))
+
+    by_bets = mean_upper()
+    monkeypatch.setattr(variance, "bet_against", partial(bet_against, as_charged=True))
+    assert by_bets <= 0.95 * mean_upper()
 
 
 @pytest.mark.slow
