@@ -43,8 +43,9 @@ docs: setup
 test-matrix:
 	$(PYTHON) tests/matrix.py
 
+# Prints tables and promises, and inserts the tables into docs/. Takes 40 minutes; run it alone.
 bench: setup
-	$(BIN)/python -m benchmarks
+	$(BIN)/python -m benchmarks --docs
 
 # Public problems: downloads their data, and continues where it was stopped.
 bench-public: setup

@@ -57,6 +57,7 @@ def estimators(n: int = 1000, trials: int = 300) -> None:
             [name, *(f"{value:.3g}" for value in values), f"{(values / best).max():.3g}"]
             for name, values in rmse.items()
         ],
+        name="accuracy",
     )
 
 
@@ -85,6 +86,7 @@ def approximate(trials: int = 400) -> None:
         f"Variance, approximate 95% intervals: coverage and mean width, {trials} trials",
         header,
         rows,
+        name="coverage",
     )
 
 

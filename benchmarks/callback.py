@@ -63,6 +63,7 @@ def main(n_steps: int = 20_000, n_episodes: int = 2_000, repeats: int = 3) -> No
                 f"{min(evaluations):.3f}",
             ]
         ],
+        name="callback",
     )
 
 

@@ -66,7 +66,7 @@ def _upper_bounds(trials: int) -> None:
                 record("known recommender", excess[0] / excess[1])
             rows.append(
                 [
-                    f"{problem.name} {getattr(problem, 'shift', '')}",
+                    f"{problem.name} {getattr(problem, 'shift', '')}".strip(),
                     n,
                     *(f"{value:.3g}" for value in (problem.variance, *uppers, reference)),
                     f"{excess[0] / reference:.2f}",
@@ -77,10 +77,11 @@ def _upper_bounds(trials: int) -> None:
     print_table(
         f"Upper bounds on the variance (level {LEVEL}), mean of {trials} logs",
         [
-            *("problem", "n", "truth", "without", "known", "reference excess"),
-            *("excess / reference", "known", "known / without"),
+            *("problem", "n", "truth", "without behavior=", "with", "reference excess"),
+            *("excess / reference, without", "with", "excess with / without"),
         ],
         rows,
+        name="known_behavior",
     )
 
 
@@ -117,10 +118,11 @@ def _diabetes(trials: int) -> None:
     print_table(
         f"Diabetes, upper bounds on the variance, mean of {trials} logs",
         [
-            *("study", "n", "truth", "without", "known", "reference excess", "known / without"),
-            "truth + reference / without",
+            *("study", "n", "truth", "without behavior=", "with", "reference excess"),
+            *("with / without", "truth + reference / without"),
         ],
         rows,
+        name="known_behavior_diabetes",
     )
 
 
@@ -152,8 +154,9 @@ def _scoring_time(repeats: int = 20) -> None:
                 rows.append([algorithm.__name__, title, *per_step, f"{factor:.2f}"])
     print_table(
         "CPU time of scoring a step",
-        ["candidate", "part", "without", "behavior=", "factor"],
+        ["candidate", "part", "without behavior=", "with", "factor"],
         rows,
+        name="known_behavior_scoring",
     )
 
 

@@ -51,7 +51,7 @@ def main(n_steps: int = 1_000_000, length: int = 20) -> None:
             if name == "in order":
                 record("table", ours / theirs)
             rows.append((name, 1e3 * theirs, 1e3 * ours, ours / theirs))
-    print_table(f"Reading {n_steps:,} steps from a Parquet file", HEADER, rows)
+    print_table(f"Reading {n_steps:,} steps from a Parquet file", HEADER, rows, name="own_tables")
 
 
 if __name__ == "__main__":

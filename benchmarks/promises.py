@@ -72,5 +72,5 @@ def print_promises() -> bool:
         verdict = "kept" if promise.kept(value) else "BROKEN"
         rows.append([promise.what, f"{sign} {promise.limit:g}", f"{value:.3g}", verdict])
     if rows:
-        print_table("Promises", ["", "promised", "measured", ""], rows)
+        print_table("Promises", ["", "promised", "measured", ""], rows, name="promises")
     return all(PROMISES[name].kept(value) for name, value in _measured.items())

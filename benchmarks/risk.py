@@ -123,6 +123,7 @@ def against_the_public_system(trials: int) -> None:
         "with one",
         ["quantity", "n", "truth", "stored", "ours", "ours, ratio <= 2", "width", "ratio <= 2"],
         rows,
+        name="risk",
     )
 
 
@@ -155,6 +156,7 @@ def against_normal_limits(trials: int) -> None:
         "limits for the same indicators, w 1{G <= x} below and w 1{G > x} above",
         ["P(G <= x)", "x", "one shuffle", "ten shuffles", "promised, at most"],
         rows,
+        name="risk_normal",
     )
 
 
@@ -203,6 +205,7 @@ def cost(sizes: Sequence[int]) -> None:
             *("all", "with bootstrap", "promised, at most"),
         ],
         rows,
+        name="risk_cost",
     )
 
 

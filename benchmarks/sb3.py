@@ -39,7 +39,7 @@ def main() -> None:
             record("learn", ratio)
             rows.append([f"logged learn / learn, {n_envs} environments", ratio])
         rows.append(["log_prob / forward passes of the actor", log_prob_ratio()])
-        print_table("CPU time", ["", "ratio"], rows)
+        print_table("CPU time", ["", "ratio"], rows, name="sb3")
     finally:
         torch.set_num_threads(threads)
 

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from .promises import record
-from .tables import print_table
+from .tables import DOCS, insert_into, print_table
 
 N_SHARDS, N_STATES = 10, 64
 KINDS = ("tabular", "PPO")
@@ -252,6 +252,7 @@ def main(*, full: bool = False) -> None:
             "peak MB",
         ],
         streams,
+        name="scaling_stream" if full else "",
     )
     print_table(
         f"log shared by processes, seconds ({load})",
@@ -265,6 +266,7 @@ def main(*, full: bool = False) -> None:
             "gain dask",
         ],
         jobs,
+        name="scaling_jobs" if full else "",
     )
     bounds = []
     for n in FULL_TRAJECTORIES if full else TRAJECTORIES:
@@ -275,6 +277,7 @@ def main(*, full: bool = False) -> None:
         "bounds from the statistics, CPU seconds",
         ["trajectories", "mean interval", "variance interval", "evaluation", "bytes each"],
         bounds,
+        name="scaling_bounds" if full else "",
     )
 
 
@@ -284,10 +287,13 @@ MEASUREMENTS = {"stream": measure_stream, "jobs": measure_jobs, "bounds": measur
 def _run() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.scaling", description=__doc__)
     parser.add_argument("--full", action="store_true", help="10^6 and 10^7 episodes")
+    parser.add_argument("--docs", action="store_true", help="insert the full tables into docs/")
     parser.add_argument("--measure", nargs="+", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.measure is None:
         main(full=options.full)
+        if options.docs:
+            insert_into(DOCS)
         return
     what, first, second, *more = options.measure
     measured: dict[str, float] = {}

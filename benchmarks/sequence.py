@@ -46,6 +46,7 @@ def main(trials: int = 10) -> None:
         f"Width at the end, relative to the interval for n episodes, mean of {trials} trials",
         ["problem", "ratios", "n", "quantity", "any n", "target_n = n"],
         rows,
+        name="sequence",
     )
     print_table(
         "CPU seconds at n = 1,000,000",

@@ -66,6 +66,7 @@ def main(logs: int = LOGS, seeds: int = SEEDS) -> None:
         f"the truth, n = {N}, mean of {logs} logs",
         header,
         rows,
+        name="shuffles",
     )
     _price()
     _time()
@@ -80,7 +81,9 @@ def _price(level: float = 0.025) -> None:
         cost = ndtri(level * fractions) / z + spread * ndtri(fractions) - 1.0
         rows.append([f"{spread:.0%}", f"{fractions[cost.argmin()]:.2f}", f"{cost.min():+.0%}"])
     header = ["spread of one order", "best fraction that agrees", "excess"]
-    print_table(f"Price of agreement among many orders at level {level}", header, rows)
+    print_table(
+        f"Price of agreement among many orders at level {level}", header, rows, name="agreement"
+    )
 
 
 def _bounds(

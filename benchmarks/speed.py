@@ -35,6 +35,7 @@ def statistics(n_steps: int = 10**7) -> None:
         f"trajectory_statistics of {n_steps:,} steps, CPU seconds",
         ["episode length", "np.exp(np.cumsum(x))", "ours", "ratio"],
         rows,
+        name="speed_statistics",
     )
 
 
@@ -82,6 +83,7 @@ def bootstrap(n: int = 100_000, n_resamples: int = 2000) -> None:
         f"Bootstrap, n = {n:,}, {n_resamples} resamples, CPU seconds",
         ["variant", "scipy basic, batch=50", "ours", "ratio", "extra memory, MB"],
         rows,
+        name="speed_bootstrap",
     )
 
 
@@ -134,6 +136,7 @@ def intervals() -> None:
             "ten, ns each",
         ],
         rows,
+        name="speed_intervals",
     )
 
 

@@ -88,7 +88,9 @@ def rates() -> None:
     rates = {name: n_steps / float(np.median(values)) / 1e6 for name, values in seconds.items()}
     for name, promise in PROMISED.items():
         record(promise, rates[name])
-    print_table("Speed of the store", ["", "M steps per CPU second"], list(rates.items()))
+    print_table(
+        "Speed of the store", ["", "M steps per CPU second"], list(rates.items()), name="store"
+    )
 
 
 def _write(writer: ove.EpisodeWriter, episodes: list[ove.Trajectories]) -> None:
@@ -134,6 +136,7 @@ def linear() -> None:
         "One-step episodes, CPU seconds",
         ["", *(f"{n:,}" for n in EPISODES), "ratio"],
         [[name, few, many, many / few] for name, (few, many) in seconds.items()],
+        name="store_episodes",
     )
 
 
@@ -142,6 +145,7 @@ def pending() -> None:
     episode = some_episodes(1)[0]
     with folder() as path:
         writer = ove.EpisodeWriter(path, ove.Metadata(), flush_every=10**9)
+        rows = []
         for goal in (1_000, 10_000, 100_000):
             while writer._pending.n < goal:
                 writer.add(episode)
@@ -149,8 +153,9 @@ def pending() -> None:
             for _ in range(20_000):
                 writer.add(episode)
             took = (time.process_time() - start) / 20_000
-            print(f"add with {goal:7,} episodes pending: {1e6 * took:.2f} microseconds")
+            rows.append([f"{goal:,}", 1e6 * took])
         writer._pending = type(writer._pending)()
+    print_table("Adding an episode", ["episodes pending", "CPU microseconds"], rows)
 
 
 def opening() -> None:
@@ -166,12 +171,15 @@ def opening() -> None:
             assert ove.open_log(path).n_shards == SHARDS
             times.append(time.process_time() - start)
     record("opening", float(np.median(times)))
-    print(f"\nopening a log of {SHARDS} shards: {np.median(times):.3f} CPU seconds")
+    rows = [[f"{SHARDS:,}", float(np.median(times))]]
+    print_table("Opening a log", ["shards", "CPU seconds"], rows, name="store_opening")
 
 
 def memory() -> None:
     """Peak memory of `evaluate` from disk for images, above that of the idle process."""
+    rows = []
     for kind in ("uniform", "CNN"):
+        peaks = []
         for n in IMAGE_STEPS:
             with folder() as path:
                 _write_images(path / "log", n)
@@ -185,7 +193,15 @@ def memory() -> None:
                 ]
                 out = subprocess.run(command, check=True, capture_output=True, text=True)
             record("images", float(out.stdout))
-            print(f"evaluate, {kind:8} {n:6,} steps of {IMAGE}: {out.stdout.strip()} MB")
+            peaks.append(out.stdout.strip())
+        rows.append([kind, *peaks])
+    size = " x ".join(map(str, IMAGE))
+    print_table(
+        f"Peak memory of evaluate from disk in MB, above the idle process, images of {size}",
+        ["candidate", *(f"{n:,} steps" for n in IMAGE_STEPS)],
+        rows,
+        name="store_images",
+    )
 
 
 def _write_images(path: Path, n: int) -> None:

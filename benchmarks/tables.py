@@ -1,14 +1,33 @@
-"""Plain aligned tables, and CPU times."""
+"""Tables, printed and inserted into the documentation, and CPU times."""
 
 from __future__ import annotations
 
+import os
+import platform
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+
+DOCS = Path(__file__).parents[1] / "docs"
+_named: dict[str, str] = {}
 
 
-def print_table(title: str, header: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
-    """Print a title and aligned columns, the first left-aligned and the others right-aligned."""
+def stamp() -> str:
+    """Date and machine of a measurement."""
+    machine = f"{os.cpu_count()} cores ({platform.machine()})"
+    return f"{time.strftime('%Y-%m-%d')}, {machine}, Python {platform.python_version()}"
+
+
+def print_table(
+    title: str, header: Sequence[str], rows: Sequence[Sequence[object]], name: str = ""
+) -> None:
+    """Print a title and aligned columns, the first left-aligned and the others right-aligned.
+
+    A table with a name is kept for the documentation: see `insert_into`.
+    """
     cells = [list(header), *([_text(cell) for cell in row] for row in rows)]
+    if name:
+        _named[name] = f"{title}:\n\n{markdown(header, cells[1:])}\nMeasured on {stamp()}.\n"
     widths = [max(len(row[k]) for row in cells) for k in range(len(header))]
     print(f"\n{title}")
     for number, row in enumerate(cells):
@@ -18,6 +37,20 @@ def print_table(title: str, header: Sequence[str], rows: Sequence[Sequence[objec
         if number == 0:
             print("-" * (sum(widths) + 2 * (len(widths) - 1)))
     print(end="", flush=True)
+
+
+def insert_into(folder: Path) -> list[str]:
+    """Insert the tables printed so far into the pages of a folder; return their names."""
+    from ove_sb3.experiments.report import insert_tables
+
+    pages = sorted(folder.glob("*.md"))
+    return [name for page in pages for name in insert_tables(page, _named)]
+
+
+def markdown(header: Sequence[str], rows: Iterable[Sequence[str]], n_left: int = 1) -> str:
+    """Table in Markdown whose first columns are left-aligned and the others right-aligned."""
+    marks = ["---"] * n_left + ["---:"] * (len(header) - n_left)
+    return "".join(f"| {' | '.join(cells)} |\n" for cells in (header, marks, *rows))
 
 
 def _text(cell: object) -> str:

@@ -60,6 +60,7 @@ def main(trials: int = 30) -> None:
             *("reference excess", "excess / reference", "ratio <= 2"),
         ],
         rows,
+        name="tightness",
     )
 
 

@@ -29,6 +29,7 @@ def main(trials: int = 20) -> None:
         f"mean of {trials} trials",
         ["environments", "never ended", "quantity", "steps fixed", "stop unknown"],
         rows,
+        name="unfinished",
     )
 
 

@@ -67,9 +67,3 @@ def number(value: float | None, scale: float = 1.0) -> str:
     if value is None:
         return "-"
     return f"{scale * value:.0f}" if scale * value >= 1000 else f"{scale * value:.3g}"
-
-
-def markdown(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Table with text in the first column and numbers in the others."""
-    lines = [header, ["---", *(["---:"] * (len(header) - 1))], *rows]
-    return "\n".join("| " + " | ".join(line) + " |" for line in lines)

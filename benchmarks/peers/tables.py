@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from benchmarks.tables import markdown
 from tests.problems.problem import Problem
 
 from .harness import Result
 from .protocol import FRACTION, QUANTITIES
-from .summary import Summary, markdown, number
+from .summary import Summary, number
 
 _UNIT = "the true standard deviation of the return"
 TITLES = {
@@ -42,7 +43,7 @@ def _errors(
     shown = [r for r in results if r.reason or any(c.rmse is not None for c in r.cells.values())]
     rows = [[r.name, *(_error(r.cells.get(column)) for column in columns)] for r in shown]
     title = f"Root mean square error of {name}, in % of {unit} (data sets)"
-    return f"{title}\n\n{markdown(_header(columns), rows)}\n"
+    return f"{title}\n\n{markdown(_header(columns), rows)}"
 
 
 def _intervals(
@@ -55,7 +56,7 @@ def _intervals(
     ]
     rows = [[r.name, *(_interval(r.cells.get(column)) for column in columns)] for r in shown]
     title = f"Coverage of the 95% interval of {name} / its mean width in units of {unit} "
-    return f"{title}(data sets)\n\n{markdown(_header(columns), rows)}\n"
+    return f"{title}(data sets)\n\n{markdown(_header(columns), rows)}"
 
 
 def _costs(
@@ -75,7 +76,7 @@ def _costs(
             rest = [f"{r.memory[largest]:.0f}", f"{r.libraries:.0f}", str(r.lines)]
         rows.append([r.name, *times, *rest])
     title = f"Cost of one call for {TITLES[quantity][0]}, estimate and interval"
-    return f"{title}\n\n{markdown(header, rows)}\n"
+    return f"{title}\n\n{markdown(header, rows)}"
 
 
 def _header(columns: Sequence[Column]) -> list[str]:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
+from benchmarks.tables import markdown
 from ove_sb3.core.quantities import as_quantity
 
 from .control import MOMENTS
@@ -19,12 +20,6 @@ def tables_of(part: str, content: Content) -> dict[str, str]:
     """Tables of a part by their name on the page."""
     make = {"icu_sepsis": _icu_sepsis, "open_bandit": _open_bandit, "control": _control}[part]
     return {name: f"{text}\n{stamp(content)}\n" for name, text in make(content).items()}
-
-
-def markdown(header: Sequence[str], rows: Iterable[Sequence[str]], n_left: int = 1) -> str:
-    """Table whose first columns are left-aligned and the others right-aligned."""
-    marks = ["---"] * n_left + ["---:"] * (len(header) - n_left)
-    return "".join(f"| {' | '.join(cells)} |\n" for cells in (header, marks, *rows))
 
 
 def short(value: float | None) -> str:

@@ -32,7 +32,7 @@ from benchmarks.peers.protocol import (
     write_logs,
 )
 from benchmarks.peers.stored import fingerprint, load
-from benchmarks.peers.summary import Summary, markdown, number, summarize
+from benchmarks.peers.summary import Summary, number, summarize
 from benchmarks.peers.tables import tables
 from benchmarks.peers.worker import answers
 from tests.problems.bandits import recommender
@@ -75,9 +75,8 @@ def test_summary_without_estimate_or_interval() -> None:
     assert (summary.coverage, summary.width) == (0.0, np.inf)
 
 
-def test_numbers_and_table() -> None:
+def test_numbers() -> None:
     assert [number(None), number(0.12345, 100), number(12345.6)] == ["-", "12.3", "12346"]
-    assert markdown(["a", "b"], [["x", "1"]]) == "| a | b |\n| --- | ---: |\n| x | 1 |"
 
 
 def test_logs_survive_storage(tmp_path: Path) -> None:
