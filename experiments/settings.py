@@ -288,7 +288,7 @@ STUDIES = {
 
 FULL_GRID = (100, 316, 1000, 3162, 10_000, 31_622)
 FULL = Sizes(n_trials=100, n_grid=FULL_GRID, truth_episodes=1_000_000)
-QUICK = Sizes(n_trials=20, n_grid=FULL_GRID[:4], truth_episodes=250_000)
+QUICK = Sizes(n_trials=16, n_grid=FULL_GRID[:4], truth_episodes=250_000)
 
 
 def studies_of(domain: str) -> tuple[Study, ...]:

@@ -1,12 +1,13 @@
 """The tests on every Python that is present, and on the oldest gymnasium that is supported.
 
-``make test-matrix`` runs this. Every combination has an environment of its own, built on first use
-from ``constraints.txt``, or from ``constraints-3.13.txt`` and the like where wheels differ. Missing
-Pythons are listed.
+``make test-matrix`` runs this. Pythons are found on the path and among those of pyenv; missing ones
+are listed. Every combination has an environment of its own, built on first use from
+``constraints.txt``, or from ``constraints-3.10.txt`` and the like where wheels differ.
 """
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
@@ -47,6 +48,17 @@ class Combination:
         return "\n".join(lines) + "\n"
 
 
+def interpreter(version: str) -> str | None:
+    """Command of a Python, or None; a shim of pyenv for a version that is not selected fails."""
+    name = f"python{version}"
+    pyenv = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"))
+    installed = sorted(pyenv.glob(f"versions/{version}.*/bin/{name}"))
+    for command in (shutil.which(name), *map(str, installed)):
+        if command and not subprocess.run([command, "-c", ""], capture_output=True).returncode:
+            return command
+    return None
+
+
 def combinations(present: Sequence[str]) -> list[Combination]:
     """Every Python that is present, and the first of them with the oldest gymnasium."""
     return [*map(Combination, present), *(Combination(python, True) for python in present[:1])]
@@ -59,7 +71,9 @@ def build(combination: Combination) -> Path:
     if (folder / ".ready").exists():
         return python
     shutil.rmtree(folder, ignore_errors=True)
-    subprocess.run([f"python{combination.python}", "-m", "venv", str(folder)], check=True)
+    command = interpreter(combination.python)
+    assert command is not None
+    subprocess.run([command, "-m", "venv", str(folder)], check=True)
     constraints = folder / "constraints.txt"
     constraints.write_text(combination.constraints())
     for what in (
@@ -75,7 +89,7 @@ def build(combination: Combination) -> Path:
 
 def main() -> int:
     """Run all combinations, print how each ended, and return 1 if one failed."""
-    present = [version for version in PYTHONS if shutil.which(f"python{version}")]
+    present = [version for version in PYTHONS if interpreter(version)]
     ended = {f"python-{version}": "absent" for version in PYTHONS if version not in present}
     for combination in combinations(present):
         print(f"== {combination.name}", flush=True)

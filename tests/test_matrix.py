@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from .matrix import Combination, combinations
+import sys
+from pathlib import Path
+
+import pytest
+
+from .matrix import Combination, combinations, interpreter
 
 
 def test_the_oldest_gymnasium_replaces_the_pinned_one() -> None:
@@ -24,3 +29,18 @@ def test_every_python_that_is_present_is_tested_in_a_folder_of_its_own() -> None
     ]
     assert len({one.folder for one in chosen}) == 3
     assert combinations([]) == []
+
+
+def test_pythons_are_found_on_the_path_and_in_pyenv(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shim, installed = tmp_path / "shims" / "python3.99", tmp_path / "versions" / "3.99.1" / "bin"
+    shim.parent.mkdir()
+    shim.write_text("#!/bin/sh\nexit 127\n")
+    shim.chmod(0o755)
+    monkeypatch.setenv("PATH", str(shim.parent), prepend=":")
+    monkeypatch.setenv("PYENV_ROOT", str(tmp_path))
+    assert interpreter("3.99") is None  # a shim whose version is not selected
+    installed.mkdir(parents=True)
+    (installed / "python3.99").symlink_to(sys.executable)
+    assert interpreter("3.99") == str(installed / "python3.99")
