@@ -167,24 +167,29 @@ class Recorder:
                 for name in first.columns
             },
             begins=np.array([begin_key(self._writer_number, int(self._numbers[i]))]),
-            metadata=self.metadata,
+            metadata=self._current_metadata(ending=i),
         )
         self.n_episodes += 1
         self._running[i] = False
-        episode = replace(episode, metadata=self._current_metadata())
         if self._writer is None:
             self._memory.append(episode)
         else:
             self._writer.add(episode)
 
-    def _current_metadata(self, *, about_to_begin: bool = True) -> Metadata:
+    def _current_metadata(
+        self, *, about_to_begin: bool = True, ending: int | None = None
+    ) -> Metadata:
+        """Metadata now, or as soon as the episode of the environment `ending` is recorded."""
+        running = self._running.copy()
+        ended = self.n_episodes
+        if ending is not None:
+            running[ending] = False
+            ended += 1
         begun = self._begun
         if about_to_begin:
             # They count as begun, in case nothing is written after their first step.
-            begun += int(np.sum(~self._running))
-        record = LoggingRecord(
-            begun, self.n_episodes, self.n_envs, self._n_steps, self._planned_steps
-        )
+            begun += int(np.sum(~running))
+        record = LoggingRecord(begun, ended, self.n_envs, self._n_steps, self._planned_steps)
         return replace(self.metadata, begun={str(self._writer_number): record})
 
     def _number(self, envs: IntArray) -> None:

@@ -52,6 +52,28 @@ _AGAINST = {
         "episodes are dependent: log with one environment, or with ove_sb3.collect, which decides "
         "for each of them"
     ),
+    "repeated_seeds": (
+        "environments were started from the same seed more than once, so that their episodes share "
+        "random numbers and are dependent: pass a seed to the first reset only, and another seed "
+        "to every log"
+    ),
+    "repeated_episodes": (
+        "some episodes are in the log more than once, so the trajectories are not independent: "
+        "keep every episode once"
+    ),
+    "selected_episodes": (
+        "episodes were picked one by one after logging, and nothing shows that this had nothing to "
+        "do with their outcomes: evaluate the whole log, a slice of it, or a part of "
+        "Trajectories.split"
+    ),
+    "interrupted": (
+        "the environment raised an error while episodes were under way, and these were run again: "
+        "those that lead to errors are missing. Log again"
+    ),
+    "changing_environment": (
+        "a wrapper of the environment keeps running statistics, so that every episode depends on "
+        "earlier ones: log the environment without it, or with its statistics fixed"
+    ),
 }
 
 
@@ -75,6 +97,16 @@ class Evidence:
         Damaged episodes were dropped from the log.
     assigned : bool
         Episodes were assigned to several policies, as in an A/B test.
+    repeated_seeds : bool
+        Several episodes were started from the same seed.
+    repeated_episodes : bool
+        Some episodes are in the log more than once.
+    selected_episodes : bool
+        Episodes were picked one by one after logging.
+    interrupted : bool
+        Episodes in which the environment raised an error were run again.
+    changing_environment : bool
+        The environment depends on earlier episodes.
     """
 
     adaptive: bool = False
@@ -84,6 +116,11 @@ class Evidence:
     shared_exploration: bool = False
     lost_episodes: bool = False
     assigned: bool = False
+    repeated_seeds: bool = False
+    repeated_episodes: bool = False
+    selected_episodes: bool = False
+    interrupted: bool = False
+    changing_environment: bool = False
 
     @property
     def reasons(self) -> tuple[str, ...]:

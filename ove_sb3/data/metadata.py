@@ -17,6 +17,11 @@ from ove_sb3.errors import InvalidInputError, StorageError
 
 from .log_ids import check_log_ids
 
+_FLAGS = (
+    *("adaptive", "deterministic_actions", "shared_exploration", "assigned", "repeated_seeds"),
+    *("repeated_episodes", "selected_episodes", "interrupted", "changing_environment"),
+    "several_behaviors",
+)
 _KINDS = ("Box", "Discrete", "MultiDiscrete", "MultiBinary", "Dict")
 
 
@@ -68,6 +73,21 @@ class Metadata:
     assigned : bool
         Episodes were assigned to these policies instead, as in an A/B test, and the weights are the
         realized shares, see `as_mixture`.
+    repeated_seeds : bool
+        Environments were started from the same seed more than once: their episodes share random
+        numbers.
+    repeated_episodes : bool
+        Some episodes are in the log more than once.
+    selected_episodes : bool
+        Episodes were picked one by one after logging, perhaps by their outcome.
+    interrupted : bool
+        The environment raised an error while episodes of `collect` were under way, and these were
+        run again.
+    changing_environment : bool
+        A wrapper of the environment keeps running statistics, so that an episode depends on earlier
+        ones.
+    several_behaviors : bool
+        The episodes come from several fixed policies, one after the other.
     """
 
     env_id: str | None = None
@@ -88,6 +108,12 @@ class Metadata:
     lost_episodes: int = 0
     components: tuple[Mapping[str, Any], ...] = ()
     assigned: bool = False
+    repeated_seeds: bool = False
+    repeated_episodes: bool = False
+    selected_episodes: bool = False
+    interrupted: bool = False
+    changing_environment: bool = False
+    several_behaviors: bool = False
 
     def __post_init__(self) -> None:
         put = object.__setattr__
@@ -95,7 +121,7 @@ class Metadata:
             _check_kind(self, name, (str, type(None)), "a string or None")
         _check_kind(self, "versions", (Mapping,), "a mapping of libraries to versions")
         _check_kind(self, "begun", (Mapping,), "a mapping of writers to records")
-        for name in ("adaptive", "deterministic_actions", "shared_exploration", "assigned"):
+        for name in _FLAGS:
             _check_kind(self, name, (bool, np.bool_), "True or False")
             put(self, name, bool(getattr(self, name)))
         for name in ("observation_space", "action_space"):
@@ -261,17 +287,14 @@ _MERGE_RULES: dict[str, Callable[[str, Sequence[Any]], Any]] = {
     "versions": _versions,
     "seed": _if_agreed,
     "n_envs": _if_agreed,
-    "adaptive": _any,
     "reward_range": _widest,
     "begun": _latest_records,
     "behavior": _if_agreed,
     "fingerprint": _if_agreed,
     "log_ids": _union,
-    "deterministic_actions": _any,
-    "shared_exploration": _any,
     "lost_episodes": _largest,
     "components": _if_shared,
-    "assigned": _any,
+    **dict.fromkeys(_FLAGS, _any),
 }
 _VALUES = attrgetter(*_MERGE_RULES)
 """How the values of a field are joined. No reason against a guarantee may be lost."""

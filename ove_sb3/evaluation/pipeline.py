@@ -25,7 +25,6 @@ from ove_sb3.data.log import LogLike
 from ove_sb3.data.metadata import Metadata
 from ove_sb3.errors import SupportWarning
 
-from .advice import advise, convergence_rate, episodes_for, half_intervals
 from .behavior import Behavior, Component
 from .candidates import (
     Candidate,
@@ -39,7 +38,6 @@ from .origins import origin_of
 from .plan import Plan
 from .reduction import reduce_log
 from .result import Evaluation, QuantityResult
-from .suggestions import suggestions
 
 _FEWEST_FOR_APPROXIMATION = 20
 
@@ -111,10 +109,8 @@ def evaluate_a_priori(log: LogLike, candidate: Candidate, plan: Plan, reason: st
     }
     return Evaluation(
         quantities=results,
-        episodes_to_halve=None,
         diagnostics=Diagnostics.unknown(len(stats), stats.n_steps),
         warnings=(reason,),
-        advice=(),
         candidate=candidate.label,
         behavior=log.metadata.behavior,
         env_id=log.metadata.env_id,
@@ -155,28 +151,16 @@ def _evaluate_statistics(
             )
             for quantity in plan.quantities
         }
-        advised = results.get("variance", next(iter(results.values())))
-        halves = half_intervals(
-            stats,
-            lambda part: _interval(part, advised.quantity, plan.method, plan),
-            seed=plan.seed,
-            in_order=plan.assumptions.evidence.adaptive,
-        )
-        rate = convergence_rate(advised.interval, halves)
-        halve = episodes_for(len(stats), 0.5, rate) if "variance" in results else None
-        narrower = suggestions(stats, plan, advised.quantity, advised.interval, halves)
     shown = [results[q.name].interval for q in plan.quantities if q.base.name == q.name]
     diagnostics = diagnose(stats, *shown, max_weight=plan.assumptions.max_weight)
     return Evaluation(
         quantities=results,
-        episodes_to_halve=halve,
         diagnostics=diagnostics,
         warnings=(
             *diagnostics.warnings,
             *_warnings(plan, list(results.values()), missing),
             *([] if missing else _impossible_estimates(stats, plan, main)),
         ),
-        advice=advise(diagnostics, halve, narrower, plan.share),
         candidate=label,
         behavior=metadata.behavior,
         env_id=metadata.env_id,
@@ -185,7 +169,6 @@ def _evaluate_statistics(
         n_trajectories=len(stats),
         n_steps=stats.n_steps,
         logged=behavior,
-        suggestions=narrower,
     )
 
 

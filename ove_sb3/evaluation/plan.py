@@ -228,6 +228,11 @@ def make_plan(
             shared_exploration=metadata.shared_exploration,
             lost_episodes=metadata.lost_episodes > 0,
             assigned=metadata.assigned,
+            repeated_seeds=metadata.repeated_seeds,
+            repeated_episodes=metadata.repeated_episodes,
+            selected_episodes=metadata.selected_episodes,
+            interrupted=metadata.interrupted,
+            changing_environment=metadata.changing_environment,
         ),
     )
     _check_ranges(assumptions)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from os import PathLike
@@ -17,14 +19,14 @@ from ove_sb3.core.interval import Interval
 from ove_sb3.core.methods import Betting
 from ove_sb3.core.quantities import Quantile, Quantity, as_quantity
 from ove_sb3.core.statistics import TrajectoryStatistics
-from ove_sb3.errors import InvalidInputError
+from ove_sb3.errors import InvalidInputError, SupportWarning
 from ove_sb3.report.html import summary
 from ove_sb3.report.numbers import bounds, count, label, number, percent
 from ove_sb3.report.origin import Origin
 from ove_sb3.report.sentences import tail_sentence
 from ove_sb3.report.table import Table
 
-from .advice import convergence_rate, episodes_for, half_intervals
+from .advice import advise, convergence_rate, episodes_for, half_intervals
 from .behavior import Behavior
 from .plan import Plan
 from .requirements import (
@@ -36,11 +38,19 @@ from .requirements import (
     needed_shrinkage,
     parse_requirements,
 )
-from .suggestions import Suggestion
+from .suggestions import Suggestion, suggestions
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+
+
+@contextmanager
+def _without_support_warnings() -> Iterator[None]:
+    """Intervals of an advice do not warn again: the result has its own warnings."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", SupportWarning)
+        yield
 
 
 @dataclass(frozen=True, repr=False)
@@ -108,14 +118,9 @@ class Evaluation:
     ----------
     quantities : dict of str to QuantityResult
         By short name; also ``evaluation["variance"]``.
-    episodes_to_halve : int or None
-        About how many episodes in all would halve the main interval for the variance; None if
-        unknown.
     diagnostics : Diagnostics
     warnings : tuple of str
         Problems found, in plain words.
-    advice : tuple of str
-        How to make the intervals narrower.
     candidate, behavior, env_id : str or None
         Names of the candidate, of the policy that logged, and of the environment.
     plan : Plan
@@ -126,18 +131,18 @@ class Evaluation:
         Size of the log.
     logged : Behavior or None
         The behavior's own return, for comparisons with it.
-    suggestions : tuple of Suggestion
-        Changes that would narrow the interval of the variance, with the interval each would give,
-        narrowest first; in words among `advice`.
     origin : Origin
         Files of the log and the candidate, and the candidate's fingerprint.
+
+    Notes
+    -----
+    `advice`, `suggestions`, `episodes_to_halve` and `band` need further intervals. They are
+    computed when they are asked for, printing included.
     """
 
     quantities: Mapping[str, QuantityResult]
-    episodes_to_halve: int | None
     diagnostics: Diagnostics
     warnings: tuple[str, ...]
-    advice: tuple[str, ...]
     candidate: str
     behavior: str | None
     env_id: str | None
@@ -146,7 +151,6 @@ class Evaluation:
     n_trajectories: int
     n_steps: int
     logged: Behavior | None = field(default=None, repr=False)
-    suggestions: tuple[Suggestion, ...] = ()
     origin: Origin = field(default_factory=Origin, repr=False)
 
     def __getitem__(self, quantity: str | Quantity) -> QuantityResult:
@@ -199,6 +203,66 @@ class Evaluation:
             return compute_interval(stats, quantile, method, assumptions, rng=self.plan.seed)
 
         return distribution_band(interval_of, self.plan.budget.candidate_delta)
+
+    # --- advice
+
+    @cached_property
+    def episodes_to_halve(self) -> int | None:
+        """About how many episodes in all would halve the main interval for the variance.
+
+        None if unknown.
+        """
+        if "variance" not in self.quantities:
+            return None
+        rate = convergence_rate(self._advised.interval, self._halves)
+        return episodes_for(self.n_trajectories, 0.5, rate)
+
+    @cached_property
+    def suggestions(self) -> tuple[Suggestion, ...]:
+        """Changes that would narrow the interval of the variance, narrowest first.
+
+        Each comes with the interval it would give; `advice` states them in words.
+        """
+        if self.stats is None:
+            return ()
+        advised = self._advised
+        with _without_support_warnings():
+            return suggestions(
+                self.stats, self.plan, advised.quantity, advised.interval, self._halves
+            )
+
+    @property
+    def advice(self) -> tuple[str, ...]:
+        """How to make the intervals narrower."""
+        if self.stats is None:
+            return ()
+        return advise(self.diagnostics, self.episodes_to_halve, self.suggestions, self.plan.share)
+
+    @property
+    def _advised(self) -> QuantityResult:
+        """The quantity that the advice is about."""
+        return self.quantities.get("variance", next(iter(self.quantities.values())))
+
+    @cached_property
+    def _halves(self) -> list[Interval]:
+        """Its intervals from the two halves of the log."""
+        return [] if self.stats is None else self._half_intervals(self._advised.quantity)
+
+    def _half_intervals(self, quantity: Quantity) -> list[Interval]:
+        assert self.stats is not None
+        with _without_support_warnings():
+            return half_intervals(
+                self.stats,
+                lambda part: self._interval(part, quantity),
+                seed=self.plan.seed,
+                in_order=self.plan.assumptions.evidence.adaptive,
+            )
+
+    def _interval(self, stats: TrajectoryStatistics, quantity: Quantity) -> Interval:
+        """Main interval of a quantity from other statistics."""
+        plan = self.plan
+        assumptions = plan.at(plan.interval_delta)
+        return compute_interval(stats, quantity, plan.method, assumptions, rng=plan.seed)
 
     @property
     def subject(self) -> str:
@@ -298,15 +362,8 @@ class Evaluation:
         shrinkage = needed_shrinkage(requirement, value, reference, bound, reference_bound)
         if not 0.0 < shrinkage < 1.0:
             return None
-        assumptions = plan.at(plan.interval_delta)
-
-        def interval_of(stats: TrajectoryStatistics) -> Interval:
-            return compute_interval(stats, quantity, plan.method, assumptions, rng=plan.seed)
-
-        halves = half_intervals(
-            self.stats, interval_of, seed=plan.seed, in_order=assumptions.evidence.adaptive
-        )
-        rate = convergence_rate(interval_of(self.stats), halves)
+        halves = self._half_intervals(quantity)
+        rate = convergence_rate(self._interval(self.stats, quantity), halves)
         return episodes_for(self.n_trajectories, shrinkage, rate)
 
     # --- text
