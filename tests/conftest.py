@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import signal
+import tempfile
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -35,6 +37,18 @@ def one_thread() -> None:
     import torch
 
     torch.set_num_threads(1)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def temporary_folder() -> Iterator[None]:
+    """One folder for all temporary files, those of programs that tests start included."""
+    with (
+        tempfile.TemporaryDirectory(prefix="ove-", ignore_cleanup_errors=True) as folder,
+        pytest.MonkeyPatch.context() as patch,
+    ):
+        patch.setattr(tempfile, "tempdir", folder)
+        patch.setenv("TMPDIR", folder)
+        yield
 
 
 @pytest.fixture(scope="session", autouse=True)
