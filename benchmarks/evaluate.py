@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
+from .memory import resident
 from .tables import print_table
 
 N_STEPS, LENGTH = 10**7, 100
@@ -60,12 +61,12 @@ def measure(path: str, how: str) -> None:
     small = ove.collect(model, "CartPole-v1", 50, seed=0, reward_range=(0.0, 1.0))
     ove.evaluate(small, model.policy, gamma=0.99)  # compiles and fills all caches
     data = ove.Trajectories.load(path) if how == "in memory" else path
-    before = _resident()
+    before = resident()
     peak, done = [before], threading.Event()
 
     def sample() -> None:
         while not done.wait(0.01):
-            peak[0] = max(peak[0], _resident())
+            peak[0] = max(peak[0], resident())
 
     sampler = threading.Thread(target=sample)
     sampler.start()
@@ -75,11 +76,6 @@ def measure(path: str, how: str) -> None:
     done.set()
     sampler.join()
     print(json.dumps({"more": peak[0] - before, "seconds": seconds}))
-
-
-def _resident() -> int:
-    pages = int(Path("/proc/self/statm").read_text().split()[1])
-    return pages * 4096
 
 
 def main(n_steps: int = N_STEPS) -> None:

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import argparse
 import tempfile
-import time
-from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -27,7 +25,7 @@ from tests.problems.problem import Problem
 
 from .promises import record
 from .reference import LEVEL, ReferenceExcess, unseen_mass, worst_square
-from .tables import print_table
+from .tables import least_cpu_times, print_table
 
 SIZES = (1_000, 10_000, 31_622)
 _TRUTH = 100_000  # returns of the candidate from which the true variance is computed
@@ -146,7 +144,7 @@ def _scoring_time(repeats: int = 20) -> None:
                 ("log to statistics", [partial(_reduce, log, scorer) for scorer in scorers]),
                 ("policies alone", [partial(_score, data, scorer) for scorer in scorers]),
             ):
-                seconds = _least_times(calls, repeats)
+                seconds = least_cpu_times(calls, repeats)
                 per_step = [f"{1e6 * s / data.n_steps:.2f} us" for s in seconds]
                 factor = seconds[1] / seconds[0]
                 if title == "log to statistics":
@@ -166,19 +164,6 @@ def _reduce(log: ove.Log, scorer: PolicyCandidate) -> None:
 
 def _score(data: ove.Trajectories, scorer: PolicyCandidate) -> None:
     scorer.score(data, 0)
-
-
-def _least_times(calls: Sequence[Callable[[], object]], repeats: int) -> list[float]:
-    """Least CPU time of each call; the calls alternate, so a busy machine slows all of them."""
-    for call in calls:
-        call()
-    times: list[list[float]] = [[] for _ in calls]
-    for _ in range(repeats):
-        for call, own in zip(calls, times, strict=True):
-            begin = time.process_time()
-            call()
-            own.append(time.process_time() - begin)
-    return [min(own) for own in times]
 
 
 def main(trials: int = 10) -> None:

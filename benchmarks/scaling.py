@@ -9,7 +9,6 @@ import argparse
 import itertools
 import json
 import os
-import resource
 import subprocess
 import sys
 import tempfile
@@ -20,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from .memory import peak, resident
 from .promises import record
 from .tables import DOCS, insert_into, print_table
 
@@ -171,13 +171,13 @@ def measure_bounds(n: str, _: str) -> dict[str, float]:
 
     _evaluate_statistics(Behavior(statistics(1000), plan), Metadata(), "")  # compiles
     stats = statistics(int(n))
-    before = _resident()
+    before = resident()
     seconds = {
         "mean": _cpu(lambda: ove.mean_interval(stats, **known)),
         "variance": _cpu(lambda: ove.variance_interval(stats, **known)),
         "all": _cpu(lambda: _evaluate_statistics(Behavior(stats, plan), Metadata(), "")),
     }
-    return {**seconds, "more": _peak() - before}
+    return {**seconds, "more": peak() - before}
 
 
 def _candidate(kind: str, log: Any) -> Any:
@@ -198,14 +198,6 @@ def _cpu(function: Callable[[], object]) -> float:
     start = time.process_time()
     function()
     return time.process_time() - start
-
-
-def _resident() -> int:
-    return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
-
-
-def _peak() -> int:
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
 def _in_new_process(what: str, *arguments: str) -> dict[str, float]:
@@ -301,7 +293,7 @@ def _run() -> None:
         write_log(Path(first), second, *map(int, more))
     else:
         measured = MEASUREMENTS[what](first, second)
-    print(json.dumps({**measured, "peak": _peak()}))
+    print(json.dumps({**measured, "peak": peak()}))
 
 
 def _empty_env(space: Any) -> Any:

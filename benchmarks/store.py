@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import resource
 import shutil
 import subprocess
 import sys
@@ -23,6 +22,7 @@ import ove_sb3 as ove
 from ove_sb3.core.stopping import LoggingRecord
 from ove_sb3.data.writer import compact
 
+from . import memory
 from .promises import record
 from .tables import print_table
 
@@ -175,7 +175,7 @@ def opening() -> None:
     print_table("Opening a log", ["shards", "CPU seconds"], rows, name="store_opening")
 
 
-def memory() -> None:
+def images() -> None:
     """Peak memory of `evaluate` from disk for images, above that of the idle process."""
     rows = []
     for kind in ("uniform", "CNN"):
@@ -237,9 +237,9 @@ def peak(path: str, kind: str) -> None:
     options: dict[str, Any] = {"gamma": 0.9, "progress": False}
     small = one_step_episodes(100)
     ove.evaluate(small, small.log_probs, reward_range=(0, 1), horizon=1, **options)  # compile
-    idle = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    idle = memory.peak()
     ove.evaluate(path, candidate, **options)
-    print(round((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - idle) / 1024))
+    print(round((memory.peak() - idle) / 2**20))
 
 
 def _candidate(kind: str) -> Any:
@@ -264,7 +264,7 @@ TABLES = {
     "linear": linear,
     "pending": pending,
     "opening": opening,
-    "memory": memory,
+    "images": images,
 }
 
 

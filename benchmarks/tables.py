@@ -59,10 +59,17 @@ def _text(cell: object) -> str:
 
 def cpu_time(function: Callable[[], object], repeats: int = 5) -> float:
     """Least CPU time of several calls in seconds, summed over threads."""
-    function()
-    times = []
-    for _ in range(repeats):
-        start = time.process_time()
+    return least_cpu_times([function], repeats)[0]
+
+
+def least_cpu_times(functions: Sequence[Callable[[], object]], repeats: int) -> list[float]:
+    """Least CPU time of each function; they alternate, so a busy machine slows all of them."""
+    for function in functions:
         function()
-        times.append(time.process_time() - start)
-    return min(times)
+    times: list[list[float]] = [[] for _ in functions]
+    for _ in range(repeats):
+        for function, own in zip(functions, times, strict=True):
+            start = time.process_time()
+            function()
+            own.append(time.process_time() - start)
+    return [min(own) for own in times]
