@@ -28,6 +28,13 @@ from .reference import LEVEL, ReferenceExcess, unseen_mass, worst_square
 from .tables import least_cpu_times, print_table
 
 SIZES = (1_000, 10_000, 31_622)
+_PROBLEMS: dict[str, Problem] = {
+    "one step, Gaussians 0.7 apart": continuous_bandit(0.7),
+    "one step, Gaussians 1.27 apart": continuous_bandit(1.27),
+    "recommender": recommender(),
+    "grid of 15 steps": gridworld(15),
+}
+_STUDIES = {"diabetes": "one day", "diabetes_half_range": "behavior farther away"}
 _TRUTH = 100_000  # returns of the candidate from which the true variance is computed
 
 
@@ -47,7 +54,7 @@ def _upper(stats: TrajectoryStatistics, max_ratio: float | None, **ranges: Any) 
 
 def _upper_bounds(trials: int) -> None:
     rows = []
-    for problem in (continuous_bandit(0.7), continuous_bandit(1.27), recommender(), gridworld(15)):
+    for name, problem in _PROBLEMS.items():
         max_ratio, reference_excess = _derived_max_ratio(problem), ReferenceExcess(problem)
         for n in SIZES:
             uppers = np.zeros(2)
@@ -64,8 +71,8 @@ def _upper_bounds(trials: int) -> None:
                 record("known recommender", excess[0] / excess[1])
             rows.append(
                 [
-                    f"{problem.name} {getattr(problem, 'shift', '')}".strip(),
-                    n,
+                    name,
+                    f"{n:,}",
                     *(f"{value:.3g}" for value in (problem.variance, *uppers, reference)),
                     f"{excess[0] / reference:.2f}",
                     f"{excess[1] / reference:.2f}",
@@ -89,7 +96,7 @@ def _diabetes(trials: int) -> None:
     from ove_sb3.experiments.settings import STUDIES
 
     rows = []
-    for name in ("diabetes", "diabetes_half_range"):
+    for name, title in _STUDIES.items():
         study = STUDIES[name]
         with tempfile.TemporaryDirectory() as folder:
             domain = make_domain(study, evaluation_policy(study, Path(folder), 0))
@@ -108,7 +115,7 @@ def _diabetes(trials: int) -> None:
             record("known diabetes", ratio)
         rows.append(
             [
-                *(name, SIZES[-1], f"{returns.var():.3g}"),
+                *(title, f"{SIZES[-1]:,}", f"{returns.var():.3g}"),
                 *(f"{value:.3g}" for value in (*uppers, reference)),
                 *(f"{ratio:.3f}", f"{least:.3f}"),
             ]
