@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from os import PathLike
 from typing import Any
 
@@ -10,11 +11,12 @@ import numpy as np
 
 from ove_sb3._progress import progress_bar
 from ove_sb3._validation import check_flag, check_integer, check_range
+from ove_sb3.data.seeds import collect_seed, reset_seeds
 from ove_sb3.data.trajectories import Trajectories
 from ove_sb3.policies.dispatch import as_policy
 from ove_sb3.policies.mixtures import components_of
 
-from .environments import as_vec_env, check_spaces, metadata_of, split_normalizer
+from .environments import as_vec_env, check_spaces, metadata_of, seeds_at_reset, split_normalizer
 from .rounds import Run, Steps, collect_rounds
 from .steps import check_signals
 
@@ -109,8 +111,12 @@ def collect(
         if path is not None:
             return collect_rounds(run, n_episodes, path)
         steps = Steps(venv.num_envs, n_episodes, run.signals)
+        given = seeds_at_reset(venv)
         run.steps(steps, np.random.SeedSequence(seed), seeded=seed is not None)
-        return steps.trajectories(metadata)
+        data = steps.trajectories(metadata)
+        log_id = data.metadata.log_ids[0]
+        seeds = reset_seeds(log_id, given) if seed is None else collect_seed(log_id, seed)
+        return replace(data, metadata=replace(data.metadata, seeds=seeds))
     finally:
         bar.close()
         if created:
