@@ -51,6 +51,8 @@ def collect(
         are not favored.
     seed : int, optional
         Seeds the environments and the actions; None for fresh entropy. No global seed is set.
+        Logs with the same seed share random numbers: if they are joined, intervals are
+        approximate.
     n_envs : int, optional
         Number of environments, if `env` is a gymnasium id. By default 8, or `n_episodes` if that
         is less; they are stepped together, which is several times faster than one after another.
@@ -68,7 +70,8 @@ def collect(
         Directory to write to. Episodes are kept there when the environment raises or the process
         ends; the same call again continues where it stopped, and gives the same log as without
         interruption. Episodes are then drawn in rounds of 16 per environment, each with a
-        seed of its own, so that they are not those that `seed` gives without `path`.
+        seed of its own, so that those after the first round are not what `seed` gives without
+        `path`.
 
     Returns
     -------

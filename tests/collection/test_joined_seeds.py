@@ -9,9 +9,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 from stable_baselines3.common.vec_env import DummyVecEnv
+from typer.testing import CliRunner
 
 import ove_sb3 as ove
+from ove_sb3.cli.app import app
 from ove_sb3.data.metadata import Metadata, merge
 from tests.data.test_storage import same
 
@@ -113,19 +116,34 @@ def test_a_collection_that_is_continued_is_one_log(tmp_path: Path) -> None:
     assert ove.Trajectories.concat([data, second]).metadata.repeated_seeds
 
 
+def test_the_command_line_draws_a_seed_for_every_log(tmp_path: Path) -> None:
+    paths = [tmp_path / name for name in "ab"]
+    for path in paths:
+        command = ["collect", "uniform", "CartPole-v1", str(path), "--episodes", "3"]
+        assert CliRunner().invoke(app, command).exit_code == 0
+    one, other = map(ove.Trajectories.load, paths)
+    assert one.metadata.seed is not None
+    assert one.metadata.seed != other.metadata.seed
+    assert not ove.Trajectories.concat([one, other]).metadata.repeated_seeds
+
+
+def seeded(log_id: str, seeds: NDArray[np.int64]) -> Metadata:
+    return Metadata(seeds=tuple((log_id, "reset", int(seed), int(seed)) for seed in seeds))
+
+
 def test_many_seeds_stay_few_entries() -> None:
-    in_order = Metadata(seeds=tuple(("a", "reset", k, k) for k in range(5000)))
+    in_order = seeded("a", np.arange(5000))
     assert in_order.seeds == (("a", "reset", 0, 4999),)
     drawn = np.unique(np.random.default_rng(0).integers(0, 2**31, 1500))
-    some = Metadata(seeds=[["a", "reset", int(k), int(k)] for k in drawn[:900]])
+    some = seeded("a", drawn[:900])
     assert len(some.seeds) == 900
-    many = merge([some, Metadata(seeds=[("a", "reset", k, k) for k in drawn[900:]])])
+    many = merge([some, seeded("a", drawn[900:])])
     assert len(many.seeds) == 1000
     assert not many.repeated_seeds
     assert json.loads(json.dumps(many.to_dict()))["seeds"][0][1] == "reset"
     for k in drawn[::100].tolist():  # none is lost
-        assert merge([many, Metadata(seeds=[("b", "reset", k, k)])]).repeated_seeds
-        assert not merge([many, Metadata(seeds=[("b", "collect", k, k)])]).repeated_seeds
+        assert merge([many, Metadata(seeds=(("b", "reset", k, k),))]).repeated_seeds
+        assert not merge([many, Metadata(seeds=(("b", "collect", k, k),))]).repeated_seeds
 
 
 @pytest.mark.parametrize(
