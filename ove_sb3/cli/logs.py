@@ -59,7 +59,13 @@ def collect(
     overwrite: Annotated[
         bool, typer.Option("--overwrite", metavar="", help="Replace an existing log.")
     ] = False,
-    seed: Annotated[int, typer.Option(help="Seed of the environments and actions.")] = 0,
+    seed: Annotated[
+        int | None,
+        typer.Option(
+            help="Seed of the environments and actions. Logs to be joined need different ones.",
+            show_default="drawn, and recorded",
+        ),
+    ] = None,
     progress: options.Progress = None,
     json: options.Json = False,
 ) -> None:
@@ -74,6 +80,8 @@ def collect(
             f"`log` must not hold episodes already, got {log}. Choose another directory, or pass "
             "--overwrite."
         )
+    if seed is None:
+        seed = int(np.random.SeedSequence().generate_state(1)[0])
     try:
         behavior = _behavior(model, model_class, env, safe_load)
         data = collect_episodes(

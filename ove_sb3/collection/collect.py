@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from os import PathLike
 from typing import Any
 
@@ -10,11 +11,12 @@ import numpy as np
 
 from ove_sb3._progress import progress_bar
 from ove_sb3._validation import check_flag, check_integer, check_range
+from ove_sb3.data.seeds import collect_seed, reset_seeds
 from ove_sb3.data.trajectories import Trajectories
 from ove_sb3.policies.dispatch import as_policy
 from ove_sb3.policies.mixtures import components_of
 
-from .environments import as_vec_env, check_spaces, metadata_of, split_normalizer
+from .environments import as_vec_env, check_spaces, metadata_of, seeds_at_reset, split_normalizer
 from .rounds import Run, Steps, collect_rounds
 from .steps import check_signals
 
@@ -49,6 +51,8 @@ def collect(
         are not favored.
     seed : int, optional
         Seeds the environments and the actions; None for fresh entropy. No global seed is set.
+        Logs with the same seed share random numbers: if they are joined, intervals are
+        approximate.
     n_envs : int, optional
         Number of environments, if `env` is a gymnasium id. By default 8, or `n_episodes` if that
         is less; they are stepped together, which is several times faster than one after another.
@@ -66,7 +70,8 @@ def collect(
         Directory to write to. Episodes are kept there when the environment raises or the process
         ends; the same call again continues where it stopped, and gives the same log as without
         interruption. Episodes are then drawn in rounds of 16 per environment, each with a
-        seed of its own, so that they are not those that `seed` gives without `path`.
+        seed of its own, so that those after the first round are not what `seed` gives without
+        `path`.
 
     Returns
     -------
@@ -109,8 +114,12 @@ def collect(
         if path is not None:
             return collect_rounds(run, n_episodes, path)
         steps = Steps(venv.num_envs, n_episodes, run.signals)
+        given = seeds_at_reset(venv)
         run.steps(steps, np.random.SeedSequence(seed), seeded=seed is not None)
-        return steps.trajectories(metadata)
+        data = steps.trajectories(metadata)
+        log_id = data.metadata.log_ids[0]
+        seeds = reset_seeds(log_id, given) if seed is None else collect_seed(log_id, seed)
+        return replace(data, metadata=replace(data.metadata, seeds=seeds))
     finally:
         bar.close()
         if created:

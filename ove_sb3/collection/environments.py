@@ -254,6 +254,17 @@ def _remote_limits(venv: VecEnv) -> list[int | None]:
     return [None if limit is None else int(limit) for limit in limits]
 
 
+def known_seeds(seeds: Any) -> list[int]:
+    """The seeds among `seeds`, which may hold None."""
+    seeds = seeds if isinstance(seeds, (list, tuple)) else []
+    return [int(seed) for seed in seeds if isinstance(seed, (int, np.integer))]
+
+
+def seeds_at_reset(venv: VecEnv) -> list[int]:
+    """Seeds that the next reset passes to the environments; empty if they are not seeded."""
+    return known_seeds(getattr(venv.unwrapped, "_seeds", None))
+
+
 def stack_observations(observations: Sequence[Any]) -> Any:
     """Arrays, or dicts of arrays, stacked along a new first axis."""
     if isinstance(observations[0], Mapping):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Sequence
 from dataclasses import replace
 from os import PathLike
 from pathlib import Path
@@ -15,6 +16,7 @@ from ove_sb3._validation import FloatArray, IntArray, check_integer
 from ove_sb3.core.stopping import LoggingRecord, begin_key
 from ove_sb3.data.log_ids import new_log_id
 from ove_sb3.data.metadata import Metadata
+from ove_sb3.data.seeds import reset_seeds
 from ove_sb3.data.trajectories import Trajectories
 from ove_sb3.data.writer import EpisodeWriter
 from ove_sb3.errors import InvalidInputError
@@ -79,6 +81,9 @@ class Recorder:
         self._running = np.zeros(n_envs, dtype=np.bool_)
         self._begun = 0
         self._n_steps = 0
+        self._new_seeds: Sequence[int] = ()  # of episodes without a step
+        self._seeds: set[int] = set()
+        self._ended_before_seeds = 0
 
     def open(self) -> None:
         """Create the directory, if there is one and it is not open yet."""
@@ -105,10 +110,14 @@ class Recorder:
         if self._planned_steps is None and self._n_steps == 0 and n_steps > 0:
             self._planned_steps = n_steps
 
-    def restart(self) -> None:
-        """Begin new episodes: those in progress count as begun, but are not logged."""
+    def restart(self, seeds: Sequence[int] = ()) -> None:
+        """Begin new episodes: those in progress count as begun, but are not logged.
+
+        Environments that were seeded again have `seeds`.
+        """
         if self.full:
             return
+        self._new_seeds = seeds or self._new_seeds
         self._number(np.arange(self.n_envs))
         self._trimmed += len(self._steps)
         self._steps.clear()
@@ -119,6 +128,8 @@ class Recorder:
         """Add one step with its outcome."""
         if self.full:
             return
+        if self._new_seeds:
+            self._note_seeds()
         if outcome.signals:
             step = step._replace(columns={**step.columns, **outcome.signals})
         self._steps.append((step, outcome.rewards))
@@ -197,6 +208,19 @@ class Recorder:
         self._numbers[envs] = self._begun + np.arange(envs.size)
         self._begun += envs.size
         self._running[envs] = True
+
+    def _note_seeds(self) -> None:
+        """Record the seeds of episodes that have a step: without one they share nothing."""
+        seeds, self._new_seeds = self._new_seeds, ()
+        n_distinct = len(self._seeds) + len(seeds)
+        self._seeds.update(seeds)
+        repeated = len(self._seeds) < n_distinct
+        # Earlier ones are in the metadata of the episodes that have ended since.
+        kept = self.metadata.seeds if self._ended_before_seeds == self.n_episodes else ()
+        self._ended_before_seeds = self.n_episodes
+        self.mark(seeds=(*kept, *reset_seeds(self.metadata.log_ids[0], seeds)))
+        if repeated and not self.metadata.repeated_seeds:
+            self.mark_all(repeated_seeds=True)
 
     def mark(self, **changes: Any) -> None:
         """Set metadata of the episodes that end from now on."""

@@ -14,7 +14,9 @@ from numpy.typing import NDArray
 from ove_sb3._progress import ProgressBar
 from ove_sb3._validation import FloatArray, IntArray
 from ove_sb3.data.log import open_log
+from ove_sb3.data.log_ids import new_log_id
 from ove_sb3.data.metadata import Metadata
+from ove_sb3.data.seeds import collect_seed
 from ove_sb3.data.trajectories import Trajectories
 from ove_sb3.data.writer import FLUSH_SECONDS, EpisodeWriter, begin_collection
 from ove_sb3.errors import EmptyLogError, InvalidInputError
@@ -114,7 +116,7 @@ def collect_rounds(run: Run, n_episodes: int, path: str | PathLike[str]) -> Traj
         "deterministic": run.deterministic,
         "fingerprint": run.metadata.fingerprint,
     }
-    begun = begin_collection(path, plan)
+    begun = begin_collection(path, {**plan, "log_id": new_log_id()})
     for name, value in plan.items():
         if begun.get(name) != value and not (name == "seed" and asked is None):
             raise InvalidInputError(
@@ -122,7 +124,9 @@ def collect_rounds(run: Run, n_episodes: int, path: str | PathLike[str]) -> Traj
                 f"with {name} {begun.get(name)!r}, not {value!r}. Choose another directory."
             )
     seed = int(begun["seed"])
-    metadata = replace(run.metadata, seed=seed)
+    # An interrupted collection is continued as the same log.
+    log_id = str(begun.get("log_id", new_log_id()))
+    metadata = replace(run.metadata, seed=seed, seeds=collect_seed(log_id, seed))
     try:
         done = len(open_log(path))
     except EmptyLogError:

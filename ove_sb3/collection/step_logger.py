@@ -106,11 +106,11 @@ class StepLogger:
             stacklevel=2,
         )
 
-    def restart(self, observations: Any) -> None:
-        """Begin new episodes with these observations."""
+    def restart(self, observations: Any, seeds: Sequence[int] = ()) -> None:
+        """Begin new episodes with these observations, and seeds if any were set."""
         self.observations = copy_observations(observations)
         self._unbound_steps = 0
-        self.recorder.restart()
+        self.recorder.restart(seeds)
         if self.source is not None:
             self.source.restart()
 

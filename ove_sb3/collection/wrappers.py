@@ -20,11 +20,13 @@ from ove_sb3.store.index import Durability
 from .action_source import ActionSource
 from .dead_workers import raise_if_worker_died
 from .environments import (
+    known_seeds,
     metadata_of,
     metadata_of_env,
     missing_masks,
     n_choices,
     read_masks,
+    seeds_at_reset,
     split_normalizer,
     stack_masks,
 )
@@ -136,6 +138,7 @@ class VecLogActionProbability(_LogAccess, VecEnvWrapper):
         )
         self._logger = StepLogger(original, recorder, columns)
         self._closed = False
+        self._given_seeds: list[int] = []  # for the next reset
         self._masks: NDArray[np.bool_] | None = None
         if model is not None:
             self.set_model(model)
@@ -150,14 +153,24 @@ class VecLogActionProbability(_LogAccess, VecEnvWrapper):
         """Set the model that acts."""
         self._logger.set_model(model, self._normalizer)
 
+    def seed(self, seed: int | None = None) -> Sequence[int | None]:
+        """Seed environment i with `seed` + i at the next reset."""
+        seeds = self.venv.seed(seed)
+        self._given_seeds = known_seeds(seeds)
+        if seed is not None and not self._given_seeds:
+            self._given_seeds = list(range(seed, seed + self.num_envs))
+        return seeds
+
     def reset(self) -> VecEnvObs:
         """Reset all environments; episodes in progress are not logged."""
+        seeds = seeds_at_reset(self.venv) or self._given_seeds
+        self._given_seeds = []
         try:
             observations = self.venv.reset()
         except BaseException as error:
             self._keep_episodes(error)
             raise
-        self._logger.restart(self._original(observations))
+        self._logger.restart(self._original(observations), seeds)
         return observations
 
     def step_async(self, actions: NDArray[Any]) -> None:
@@ -319,7 +332,7 @@ class LogActionProbability(
     ) -> tuple[Any, dict[str, Any]]:
         """Reset the environment; an episode in progress is not logged."""
         observation, info = self.env.reset(seed=seed, options=options)
-        self._logger.restart(add_batch_axis(observation))
+        self._logger.restart(add_batch_axis(observation), known_seeds([seed]))
         return observation, info
 
     def step(self, action: Any) -> tuple[Any, SupportsFloat, bool, bool, dict[str, Any]]:

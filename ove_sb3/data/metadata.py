@@ -16,6 +16,7 @@ from ove_sb3.core.stopping import Logging, LoggingRecord, latest_record
 from ove_sb3.errors import InvalidInputError, StorageError
 
 from .log_ids import check_log_ids
+from .seeds import SeedRange, check_seeds, share_seeds
 
 _FLAGS = (
     *("adaptive", "deterministic_actions", "shared_exploration", "assigned", "repeated_seeds"),
@@ -75,7 +76,7 @@ class Metadata:
         realized shares, see `as_mixture`.
     repeated_seeds : bool
         Environments were started from the same seed more than once: their episodes share random
-        numbers.
+        numbers. Found from `seeds` where logs are joined.
     repeated_episodes : bool
         Some episodes are in the log more than once.
     selected_episodes : bool
@@ -88,6 +89,10 @@ class Metadata:
         ones.
     several_behaviors : bool
         The episodes come from several fixed policies, one after the other.
+    seeds : tuple of (str, str, int, int)
+        Seeds that environments were started from: identifier of the log, kind, first and last seed.
+        The kind is "reset" for seeds passed to ``reset`` (environment i of a VecEnv has seed + i),
+        and "collect" for that of `collect`, which derives others from it.
     """
 
     env_id: str | None = None
@@ -114,6 +119,7 @@ class Metadata:
     interrupted: bool = False
     changing_environment: bool = False
     several_behaviors: bool = False
+    seeds: tuple[SeedRange, ...] = ()
 
     def __post_init__(self) -> None:
         put = object.__setattr__
@@ -135,6 +141,8 @@ class Metadata:
             put(self, "reward_range", check_range(self.reward_range, "reward_range"))
         put(self, "lost_episodes", check_integer(self.lost_episodes, "lost_episodes", 0))
         put(self, "log_ids", check_log_ids(self.log_ids))
+        put(self, "seeds", check_seeds(self.seeds))
+        put(self, "repeated_seeds", self.repeated_seeds or share_seeds(self.seeds))
         put(self, "components", _check_components(self.components))
         put(self, "begun", {_writer(k): _record(v) for k, v in self.begun.items()})
 
@@ -258,7 +266,7 @@ def _any(_name: str, values: Sequence[Any]) -> bool:
     return any(values)
 
 
-def _union(_name: str, values: Sequence[Any]) -> tuple[str, ...]:
+def _union(_name: str, values: Sequence[Any]) -> tuple[Any, ...]:
     return tuple({entry: None for value in values for entry in value})
 
 
@@ -292,6 +300,7 @@ _MERGE_RULES: dict[str, Callable[[str, Sequence[Any]], Any]] = {
     "behavior": _if_agreed,
     "fingerprint": _if_agreed,
     "log_ids": _union,
+    "seeds": _union,
     "lost_episodes": _largest,
     "components": _if_shared,
     **dict.fromkeys(_FLAGS, _any),

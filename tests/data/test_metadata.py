@@ -31,6 +31,7 @@ VALUES: dict[str, Any] = {
         {"weight": 0.9, "policy": "PPO", "fingerprint": "a"},
         {"weight": 0.1, "policy": "PPO", "fingerprint": None},
     ),
+    "seeds": (("a", "collect", 3, 3), ("a", "reset", 0, 7), ("b", "reset", 9, 9)),
     "begun": {"7": LoggingRecord(11, 10, 2, 50, 60), "8": LoggingRecord(4, 4, cut=True)},
 }
 BY_TYPE: dict[str, Any] = {
