@@ -164,6 +164,11 @@ class Metadata:
             "seed": self.seed,
         }
 
+    def marked(self, **flags: bool) -> Metadata:
+        """The metadata with some flags set; those that are set already stay so."""
+        new = {name: True for name, value in flags.items() if value and not getattr(self, name)}
+        return replace(self, **new) if new else self
+
     def to_dict(self) -> dict[str, Any]:
         """Plain dict that `json.dumps` accepts."""
         return asdict(self)

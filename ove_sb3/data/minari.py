@@ -16,7 +16,7 @@ from ove_sb3.errors import PLACE, InvalidInputError
 from .arrays import EPISODE_COUNTS
 from .infos import LOG_PROB, MASK, InfoNames, find, missing_info
 from .metadata import Metadata, describe_space, make_space
-from .trajectories import Trajectories
+from .trajectories import Trajectories, join_parts
 
 if TYPE_CHECKING:
     from minari import MinariDataset
@@ -183,7 +183,7 @@ def from_minari(
         )
     if not parts:
         raise InvalidInputError("`dataset` must hold at least one episode, got 0.")
-    return Trajectories.concat(parts)
+    return join_parts(parts)
 
 
 def _read_own(infos: Mapping[str, Any], n: int) -> dict[str, Any]:
