@@ -38,7 +38,7 @@ from .arrays import (
     map_rows,
     read_only,
 )
-from .beginnings import BegunPart, split_begun
+from .beginnings import BegunPart, counts_missing, split_begun
 from .columns import from_columns, to_columns
 from .frames import to_pandas, to_table
 from .joining import check_parts, joined_fields
@@ -393,24 +393,18 @@ class Trajectories:
                 "`index` must keep the order of logging, because the behavior of this log learned, "
                 f"got {index!r}. Sort the indices, and name none of them twice."
             )
+        counted = counts_missing(self.begins, self.metadata.begun)
         found = {
             "selected_episodes": not isinstance(index, (int, np.integer, slice, range))
-            and not (self._counts_missing or np.array_equal(chosen, episodes)),
+            and not (counted or np.array_equal(chosen, episodes)),
             "repeated_episodes": np.unique(chosen).size < chosen.size,
         }
-        one = isinstance(index, (int, np.integer)) and not self._counts_missing
+        one = isinstance(index, (int, np.integer)) and not counted
         return self._take(
             chosen,
             metadata=self.metadata.marked(**found),
             places=self.own_places().take(chosen, one_by_one=one),
         )
-
-    @property
-    def _counts_missing(self) -> bool:
-        """Whether the evaluation knows which of the episodes that were begun are missing."""
-        if self.begins is None or not self.metadata.begun:
-            return False
-        return bool((self.begins != UNKNOWN_BEGIN).all())
 
     def own_places(self) -> Places:
         """Where the episodes come from: other logs in memory, or this one."""
