@@ -166,7 +166,7 @@ class Metadata:
 
     def marked(self, **flags: bool) -> Metadata:
         """The metadata with some flags set; those that are set already stay so."""
-        new = {name: True for name, value in flags.items() if value and not getattr(self, name)}
+        new: dict[str, Any] = {name: True for name, value in flags.items() if value}
         return replace(self, **new) if new else self
 
     def to_dict(self) -> dict[str, Any]:
