@@ -397,7 +397,8 @@ class Trajectories:
         found = {
             "selected_episodes": not isinstance(index, (int, np.integer, slice, range))
             and not (counted or np.array_equal(chosen, episodes)),
-            "repeated_episodes": np.unique(chosen).size < chosen.size,
+            "repeated_episodes": bool((np.diff(chosen) <= 0).any())
+            and np.unique(chosen).size < chosen.size,
         }
         one = isinstance(index, (int, np.integer)) and not counted
         return self._take(

@@ -14,7 +14,7 @@ import ove_sb3 as ove
 from ove_sb3.data.metadata import Metadata, merge
 
 
-class Coin(gym.Env[int, int]):
+class Coin(gym.Env[Any, Any]):
     """One step; the reward is the action."""
 
     observation_space = spaces.Discrete(1)
@@ -42,6 +42,7 @@ def wrapped(path: Path, chances: Sequence[float]) -> ove.Trajectories:
             path,
             reward_range=(0, 1),
             total_timesteps=200,
+            durability="normal",
         )
         observation, _ = env.reset(seed=k)
         for _ in range(200):
