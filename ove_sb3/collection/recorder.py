@@ -17,7 +17,7 @@ from ove_sb3.core.stopping import LoggingRecord, begin_key
 from ove_sb3.data.log_ids import new_log_id
 from ove_sb3.data.metadata import Metadata
 from ove_sb3.data.seeds import reset_seeds
-from ove_sb3.data.trajectories import Trajectories
+from ove_sb3.data.trajectories import Trajectories, join_parts
 from ove_sb3.data.writer import EpisodeWriter
 from ove_sb3.errors import InvalidInputError
 from ove_sb3.policies.discrete import log_softmax
@@ -263,7 +263,7 @@ class Recorder:
             raise InvalidInputError(
                 "`trajectories` must be called after an episode has ended, got none so far."
             )
-        data = Trajectories.concat(self._memory)
+        data = join_parts(self._memory)
         metadata = replace(data.metadata, begun=self._current_metadata(about_to_begin=False).begun)
         self._memory = [replace(data, metadata=metadata)]
         return self._memory[0]

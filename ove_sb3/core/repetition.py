@@ -2,7 +2,7 @@
 
 Copies are not independent: a log joined to itself has intervals that are too narrow by sqrt(2).
 Equal trajectories are common where few outcomes are possible, so equality alone proves nothing.
-Two facts do, each of probability below `_CHANCE` for independent trajectories:
+Two facts do, each of probability below `CHANCE` for independent trajectories:
 
 - A run of k trajectories occurs again elsewhere. For trajectories drawn independently from any one
   distribution p, a run with counts c_1, c_2, ... of different outcomes is repeated at a given place
@@ -21,8 +21,8 @@ from numpy.typing import NDArray
 
 from ove_sb3._validation import FloatArray, IntArray
 
-_CHANCE = 1e-9
-_FEWEST_OUTCOMES = 40  # 2^-40 < _CHANCE
+CHANCE = 1e-9
+_FEWEST_OUTCOMES = 40  # 2^-40 < CHANCE
 _MULTIPLIERS = (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB)
 _BASE = 0x2545F4914F6CDD1D  # of the polynomial that identifies a run
 
@@ -61,7 +61,7 @@ def _multiples(counts: IntArray) -> int:
 def _repeated_runs(outcomes: IntArray, counts: IntArray) -> int:
     """Trajectories in runs that occurred before, in the same order."""
     n = outcomes.size
-    needed = math.log(n * n / 2 / _CHANCE)
+    needed = math.log(n * n / 2 / CHANCE)
     n_doublings = _run_doublings(counts / n, needed, n // 2)
     if n_doublings is None:
         return 0
@@ -75,7 +75,7 @@ def _repeated_runs(outcomes: IntArray, counts: IntArray) -> int:
         if start >= end:
             source = int(earlier[start])
             if source not in surprises:
-                surprises[source] = _surprise(outcomes[source : source + k])
+                surprises[source] = surprise(outcomes[source : source + k])
             if surprises[source] < needed:
                 continue
         total += start + k - max(start, end)
@@ -104,7 +104,7 @@ def _run_keys(outcomes: IntArray, n_doublings: int) -> NDArray[np.uint64]:
     return keys
 
 
-def _surprise(run: IntArray) -> float:
+def surprise(run: IntArray) -> float:
     """Least -log probability of the run under any distribution of independent trajectories."""
     counts = np.unique(run, return_counts=True)[1]
     return float(run.size * math.log(run.size) - np.sum(counts * np.log(counts)))

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ove_sb3._validation import IntArray
-from ove_sb3.core.stopping import LoggingRecord, begin_key, number_of, writer_of
+from ove_sb3.core.stopping import UNKNOWN_BEGIN, LoggingRecord, begin_key, number_of, writer_of
 
 
 @dataclass(frozen=True)
@@ -29,6 +29,11 @@ class BegunPart:
     episodes: IntArray
     begins: IntArray | None
     begun: Mapping[str, LoggingRecord]
+
+
+def counts_missing(begins: IntArray | None, begun: Mapping[str, LoggingRecord]) -> bool:
+    """Whether it is known which of the episodes that were begun are missing from a log."""
+    return begins is not None and len(begun) > 0 and bool((begins != UNKNOWN_BEGIN).all())
 
 
 def split_begun(

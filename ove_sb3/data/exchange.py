@@ -31,7 +31,7 @@ _COUNTS = {name: f"ove_{name}" for name in EPISODE_COUNTS}
 _MASK = "ove_action_mask"
 _NAMES = re.compile("|".join([METADATA, *_COUNTS.values(), rf"{_MASK}_\d+"]))
 _REMEDY = (
-    f"Read a table that to_table wrote as it is, and select episodes of the result (data[...]). "
+    f"Read a table that to_table wrote as it is, and take slices of the result (data[:1000]). "
     f"To use it as a table of your own, whose origin you know, drop its column {METADATA!r}."
 )
 

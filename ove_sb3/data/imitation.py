@@ -12,7 +12,7 @@ from ove_sb3.errors import PLACE, InvalidInputError
 
 from .infos import InfoNames, read_infos
 from .metadata import Metadata
-from .trajectories import Trajectories
+from .trajectories import Trajectories, join_parts
 
 _FIELDS = ("obs", "acts", "rews", "infos", "terminal")
 
@@ -79,7 +79,7 @@ def from_imitation(
         )
     if not parts:
         raise InvalidInputError("`trajectories` must hold at least one trajectory, got 0.")
-    return Trajectories.concat(parts)
+    return join_parts(parts)
 
 
 def _split(observations: Any, n: int) -> tuple[Any, Any]:

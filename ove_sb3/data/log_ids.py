@@ -29,6 +29,16 @@ def content_log_id(*arrays: NDArray[Any]) -> str:
     return f"data-{digest_of(*arrays)}"
 
 
+def is_content_id(log_id: str) -> bool:
+    """Whether an identifier is a digest of the data, or of those that they are a part of."""
+    return log_id.startswith("data-")
+
+
+def root_of(log_id: str) -> str:
+    """Identifier of the log that a part was split off."""
+    return log_id.partition("/")[0]
+
+
 def digest_of(*arrays: NDArray[Any]) -> str:
     """Digest of the values, types and shapes of arrays."""
     digest = hashlib.sha256()  # the fastest where the processor supports it

@@ -172,6 +172,11 @@ class Metadata:
             "seed": self.seed,
         }
 
+    def marked(self, **flags: bool) -> Metadata:
+        """The metadata with some flags set; those that are set already stay so."""
+        new: dict[str, Any] = {name: True for name, value in flags.items() if value}
+        return replace(self, **new) if new else self
+
     def to_dict(self) -> dict[str, Any]:
         """Plain dict that `json.dumps` accepts."""
         return asdict(self)
@@ -235,7 +240,14 @@ def merge(parts: Sequence[Metadata]) -> Metadata:
         # Most values of the episodes of one writer are one object; no rule counts repetitions.
         distinct = dict(zip(map(id, values), values, strict=True))
         merged[name] = _MERGE_RULES[name](name, list(distinct.values()))
-    return Metadata(**merged)
+    return Metadata(**merged).marked(several_behaviors=_differ(parts))
+
+
+def _differ(parts: Sequence[Metadata]) -> bool:
+    """Whether the parts state different behaviors; what is not stated may be the same."""
+    fingerprints = {part.fingerprint for part in parts}
+    names = {part.behavior for part in parts} - {None}
+    return len(fingerprints - {None}) > 1 or (None in fingerprints and len(names) > 1)
 
 
 def _same_fact(name: str, values: Sequence[Any]) -> Any:

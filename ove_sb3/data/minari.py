@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,9 +15,10 @@ from ove_sb3._progress import tracked
 from ove_sb3.errors import PLACE, InvalidInputError
 
 from .arrays import EPISODE_COUNTS
+from .beginnings import counts_missing
 from .infos import LOG_PROB, MASK, InfoNames, find, missing_info
 from .metadata import Metadata, describe_space, make_space
-from .trajectories import Trajectories
+from .trajectories import Trajectories, join_parts
 
 if TYPE_CHECKING:
     from minari import MinariDataset
@@ -132,6 +134,12 @@ def from_minari(
         False: the last one is padding. Required for a dataset of other origin with such infos.
     progress : bool, optional
         Show a progress bar. By default in a terminal or notebook, after two seconds.
+
+    Notes
+    -----
+    Some of the episodes of a dataset, as by ``filter_episodes`` or ``split_dataset``, have
+    approximate intervals only: they may have been picked by their outcomes. Use
+    `Trajectories.split`.
     """
     minari = _import_minari()
     if isinstance(dataset, str):
@@ -183,7 +191,16 @@ def from_minari(
         )
     if not parts:
         raise InvalidInputError("`dataset` must hold at least one episode, got 0.")
-    return Trajectories.concat(parts)
+    data = join_parts(parts)
+    index = np.asarray(dataset.episode_indices)
+    shuffled = bool((np.diff(index) < 0).any())
+    fewer = index.size != dataset.storage.total_episodes  # such as by filter_episodes
+    counted = counts_missing(data.begins, data.metadata.begun)
+    found = {
+        "selected_episodes": shuffled or (fewer and not counted),
+        "repeated_episodes": np.unique(index).size < index.size,
+    }
+    return replace(data, metadata=data.metadata.marked(**found))
 
 
 def _read_own(infos: Mapping[str, Any], n: int) -> dict[str, Any]:

@@ -38,12 +38,13 @@ from .arrays import (
     map_rows,
     read_only,
 )
-from .beginnings import BegunPart, split_begun
+from .beginnings import BegunPart, counts_missing, split_begun
 from .columns import from_columns, to_columns
 from .frames import to_pandas, to_table
 from .joining import check_parts, joined_fields
 from .log_ids import content_log_id, digest_of, split_log_ids
 from .metadata import Metadata, merge, stored_metadata
+from .places import Places, Taken, may_repeat
 from .table import read_steps
 
 if TYPE_CHECKING:
@@ -89,6 +90,8 @@ class Trajectories:
     columns : dict of str to ndarray, (n_steps, ...)
         Further values per step, such as the candidate's propensity or a cost.
     metadata : Metadata
+    places : Places or None
+        Where in other logs in memory the episodes come from; set by slices, splits and joins.
     """
 
     observations: Observations
@@ -104,6 +107,7 @@ class Trajectories:
     begins: IntArray | None = None
     columns: Mapping[str, NDArray[Any]] = field(default_factory=dict)
     metadata: Metadata = field(default_factory=Metadata)
+    places: Places | None = None
 
     def __post_init__(self) -> None:
         put = object.__setattr__
@@ -138,6 +142,8 @@ class Trajectories:
         if not self.metadata.log_ids and self.n_steps:
             log_id = content_log_id(*self._identifying)
             put(self, "metadata", replace(self.metadata, log_ids=(log_id,)))
+        if self.places is not None and len(self.places) != len(self):
+            put(self, "places", None)  # other episodes
 
     @property
     def _identifying(self) -> tuple[NDArray[Any], ...]:
@@ -365,7 +371,13 @@ class Trajectories:
         return (self[i] for i in range(len(self)))
 
     def __getitem__(self, index: int | slice | ArrayLike) -> Trajectories:
-        """The episodes named by an integer, a slice, or an array of indices or booleans."""
+        """The episodes named by an integer, a slice, or an array of indices or booleans.
+
+        A slice or range is taken to be chosen in advance. An array may pick episodes by their
+        outcomes, so it has approximate intervals only, unless it names all episodes in order.
+        The same holds if it names an episode more than once. If every episode that was begun has a
+        number (`begins`), those left out are counted at their worst instead.
+        """
         episodes = np.arange(len(self))
         try:
             chosen = np.atleast_1d(episodes[index if isinstance(index, slice) else np.array(index)])
@@ -381,6 +393,30 @@ class Trajectories:
                 "`index` must keep the order of logging, because the behavior of this log learned, "
                 f"got {index!r}. Sort the indices, and name none of them twice."
             )
+        counted = counts_missing(self.begins, self.metadata.begun)
+        found = {
+            "selected_episodes": not isinstance(index, (int, np.integer, slice, range))
+            and not (counted or np.array_equal(chosen, episodes)),
+            "repeated_episodes": bool((np.diff(chosen) <= 0).any())
+            and np.unique(chosen).size < chosen.size,
+        }
+        one = isinstance(index, (int, np.integer)) and not counted
+        return self._take(
+            chosen,
+            metadata=self.metadata.marked(**found),
+            places=self.own_places().take(chosen, one_by_one=one),
+        )
+
+    def own_places(self) -> Places:
+        """Where the episodes come from: other logs in memory, or this one."""
+        if self.places is None:
+            places = Places.of_all(self.metadata.log_ids, len(self))
+            object.__setattr__(self, "places", places)
+            return places
+        return self.places
+
+    def _take(self, chosen: IntArray, **changes: Any) -> Trajectories:
+        """The episodes with these indices, with further fields changed."""
         lengths = self.lengths[chosen]
         # Step k of the selection comes from step k + shift, with one shift per episode.
         shift = self.starts[chosen] - (np.cumsum(lengths) - lengths)
@@ -400,7 +436,7 @@ class Trajectories:
         if self.begins is not None and (np.diff(chosen) <= 0).any():
             # Out of order: it is no longer known which episodes had ended when another began.
             picked["begins"] = np.full(chosen.size, UNKNOWN_BEGIN)
-        return replace(self, **picked)
+        return replace(self, **(picked | changes))
 
     def split(
         self, fraction: float, *, rng: int | np.random.Generator | None = None
@@ -418,10 +454,11 @@ class Trajectories:
         name = f"{fraction:g}-{digest_of(*self._identifying, first.episodes)}"
         log_ids = split_log_ids(self.metadata.log_ids, name)
         one, other = (
-            replace(
-                self[part.episodes],
+            self._take(
+                part.episodes,
                 begins=part.begins,
                 metadata=replace(self.metadata, log_ids=ids, begun=part.begun),
+                places=self.own_places().take(part.episodes, one_by_one=False),
             )
             for part, ids in zip((first, second), log_ids, strict=True)
         )
@@ -447,9 +484,24 @@ class Trajectories:
 
     @classmethod
     def concat(cls, parts: Sequence[Trajectories]) -> Trajectories:
-        """Join several logs of one environment, in order."""
+        """Join several logs of one environment, in order.
+
+        Episodes that are joined twice have approximate intervals only. Logs that were loaded apart
+        are compared if they have an identifier in common (``metadata.log_ids``).
+        """
         logs = check_parts(parts, cls)
-        return cls(**joined_fields(logs), metadata=merge([log.metadata for log in logs]))
+        # An episode that is a log of its own has no place in another one.
+        longer = [log for log in logs if log.places is not None or len(log) > 1]
+        taken = Taken()
+        for log in longer:
+            taken.add(log.own_places())
+        taken.repeated |= len(set(map(id, logs))) < len(logs) or may_repeat(longer)
+        complete = len(longer) == len(logs)
+        return cls(
+            **joined_fields(logs),
+            metadata=merge([log.metadata for log in logs]).marked(**taken.flags),
+            places=Places.join([log.own_places() for log in logs]) if complete else None,
+        )
 
     def to_batch(self) -> Batch:
         """All steps as Arrow columns, and their schema; there must be at least one episode."""
@@ -546,3 +598,9 @@ class Trajectories:
             f"Trajectories: {len(self)} {noun}{env}, {self.n_steps} steps, mean return "
             f"{self.returns().mean():.6g}{adaptive}"
         )
+
+
+def join_parts(parts: Sequence[Trajectories]) -> Trajectories:
+    """Join parts of logs that are known to have no episode in common."""
+    logs = check_parts(parts, Trajectories)
+    return Trajectories(**joined_fields(logs), metadata=merge([log.metadata for log in logs]))

@@ -20,13 +20,15 @@ from ove_sb3.store.index import Durability, check_durability
 from ove_sb3.store.writer import BatchWriter, agree_on_plan, compact_directory
 
 from . import open_writers
-from .log_ids import new_log_id
+from .log_ids import is_content_id, new_log_id
 from .metadata import Metadata, merge
-from .trajectories import Trajectories
+from .places import Taken
+from .trajectories import Trajectories, join_parts
 
 FLUSH_SECONDS = 5.0
 """Time after which `EpisodeWriter.tick` flushes."""
-_MOST_SOURCES = 64
+_MOST_DIGESTS = 64
+"""Identifiers that are digests of few episodes; those of logs that were written are all kept."""
 
 
 @dataclass
@@ -96,6 +98,7 @@ class EpisodeWriter:
         self._stored: Metadata | None = None  # that of all episodes so far
         self._latest: Metadata | None = None  # not on disk yet
         self._pending = _Pending()
+        self._taken = Taken()
         self._begin()
 
     def _begin(self) -> None:
@@ -114,6 +117,8 @@ class EpisodeWriter:
                 "Trajectories.from_arrays."
             )
         with self.lock:
+            if episodes.places is not None or len(episodes) > 1:
+                self._taken.add(episodes.own_places())
             self._pending.episodes.append(episodes)
             self._pending.n += len(episodes)
             if self._pending.n >= self.flush_every:
@@ -144,7 +149,7 @@ class EpisodeWriter:
     def _flush(self) -> None:
         self._last_flush = time.monotonic()
         pending = self._pending
-        data = Trajectories.concat(pending.episodes) if pending.episodes else None
+        data = join_parts(pending.episodes) if pending.episodes else None
         metadata = self._merge(data)
         if data is None and metadata == (self._stored or self.metadata):
             return
@@ -165,9 +170,10 @@ class EpisodeWriter:
             return self.metadata
         merged = merge(known)
         log_ids = {*self.metadata.log_ids, *merged.log_ids}
-        if len(log_ids) > _MOST_SOURCES:  # one for every few episodes
-            log_ids = set((self._stored or self.metadata).log_ids)
-        return replace(merged, log_ids=tuple(log_ids))
+        digests = [one for one in log_ids if is_content_id(one)]
+        if len(digests) > _MOST_DIGESTS:  # one for every few episodes
+            log_ids -= {*digests} - {*(self._stored or self.metadata).log_ids}
+        return replace(merged, log_ids=tuple(log_ids)).marked(**self._taken.flags)
 
     def close(self, *, compact: bool = True) -> None:
         """Flush, and turn the episodes into a Parquet shard."""

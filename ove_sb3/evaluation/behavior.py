@@ -56,7 +56,9 @@ class Behavior:
     @property
     def is_one_policy(self) -> bool:
         """Whether all episodes were logged by the same policy, which did not learn meanwhile."""
-        return not self.plan.assumptions.evidence.adaptive and not self.plan.n_components
+        plan = self.plan
+        several = plan.several_behaviors or plan.n_components > 0
+        return not (plan.assumptions.evidence.adaptive or several)
 
     @cached_property
     def stats(self) -> TrajectoryStatistics:
@@ -138,6 +140,12 @@ class Behavior:
                 f'a requirement must not compare with "behavior" where one of {n} policies was '
                 "drawn for every episode: the variance of such a mixture contains the difference "
                 'between the policies. Name one of them, such as "behavior:0".'
+            )
+        if index is None and self.plan.several_behaviors:
+            raise InvalidInputError(
+                'a requirement must not compare with "behavior" where several policies wrote the '
+                "log, one after the other: it is not one policy with one distribution of returns. "
+                "Evaluate the log of one of them, or compare with a number."
             )
         if index is not None and not self.components:
             raise InvalidInputError(

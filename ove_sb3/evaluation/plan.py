@@ -56,6 +56,8 @@ class Plan:
         Kept column that is evaluated in place of the reward.
     n_components : int
         Number of policies in a mixture drawn once per episode; 0 for any other behavior.
+    several_behaviors : bool
+        Several fixed policies wrote the log, one after the other.
     share : float or None
         Share of the candidate in that mixture, None if it is not one of its policies.
     selection_counted : bool
@@ -74,6 +76,7 @@ class Plan:
     reward: str | None = None
     selection_counted: bool = False
     n_components: int = 0
+    several_behaviors: bool = False
     share: float | None = None
 
     @property
@@ -255,6 +258,7 @@ def make_plan(
         reward=reward,
         selection_counted=selection_counted,
         n_components=len(metadata.components),
+        several_behaviors=metadata.several_behaviors,
     )
 
 

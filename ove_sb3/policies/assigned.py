@@ -96,6 +96,7 @@ def as_mixture(data: Trajectories, policies: Sequence[Any], acted: str | ArrayLi
             fingerprint=None,
             components=tuple(components),
             assigned=True,
+            several_behaviors=False,
         ),
     )
 

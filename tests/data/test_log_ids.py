@@ -6,11 +6,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import gymnasium as gym
 import numpy as np
 import pytest
+from stable_baselines3 import PPO
+from stable_baselines3.common.vec_env import DummyVecEnv
 
 import ove_sb3 as ove
-from ove_sb3.data.log_ids import may_share_episodes
+from ove_sb3.data.log_ids import may_share_episodes, new_log_id
 from ove_sb3.data.metadata import Metadata, merge
 from ove_sb3.data.writer import EpisodeWriter
 from tests.data.test_storage import some
@@ -60,6 +63,25 @@ def test_a_writer_keeps_few_identifiers(tmp_path: Path) -> None:
     found = set(ids(ove.Trajectories.load(tmp_path / "episodes")))
     assert {*writer.metadata.log_ids} < found
     assert len(found) < 100
+
+
+def test_a_writer_keeps_the_identifiers_of_all_written_logs(tmp_path: Path) -> None:
+    """However many there are: a model that was trained on one of them depends on the log."""
+    env = gym.make("CartPole-v1")
+    venv = ove.VecLogActionProbability(DummyVecEnv([lambda: env]), reward_range=(0, 1))
+    model = PPO("MlpPolicy", venv, n_steps=64, batch_size=64, device="cpu", seed=0)
+    venv.set_model(model)
+    model.learn(128)
+    policy = ove.UniformPolicy(env.action_space)
+    collected = ove.collect(policy, "CartPole-v1", 70, seed=0, reward_range=(0, 1), progress=False)
+    with EpisodeWriter(tmp_path, Metadata(), flush_every=10, durability="normal") as writer:
+        for one in collected:
+            writer.add(replace(one, metadata=replace(one.metadata, log_ids=(new_log_id(),))))
+        writer.add(venv.trajectories())
+    written = ove.Trajectories.load(tmp_path)
+    assert len(ids(written)) == 72
+    result = ove.evaluate(written, model, gamma=0.9, quantities=["mean"], approximate=None)
+    assert any("trained" in reason for reason in result["mean"].interval.reasons)
 
 
 def test_parts_of_one_split_share_nothing() -> None:

@@ -1,0 +1,208 @@
+"""Which episodes of logs in memory are joined: none twice, and none left out one by one.
+
+Equal values prove nothing where few outcomes are possible. So slices, splits and joins keep the
+place of every episode in the log that it was taken from.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import uuid
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ove_sb3._validation import IntArray
+from ove_sb3.core.repetition import CHANCE, surprise
+from ove_sb3.core.stopping import UNKNOWN_BEGIN
+
+from .log_ids import is_content_id, may_share_episodes, root_of
+
+
+@dataclass(frozen=True)
+class Source:
+    """A log in memory.
+
+    Attributes
+    ----------
+    log_ids : tuple of str
+    n : int
+        Number of its episodes.
+    """
+
+    log_ids: tuple[str, ...]
+    n: int
+
+
+@dataclass(frozen=True, eq=False)
+class Places:
+    """Logs in memory that episodes were taken from, and the place of each in its log.
+
+    Attributes
+    ----------
+    sources : dict of int to Source
+        By a random number.
+    source : ndarray of uint64, (n,)
+        Number of every episode's log.
+    index : ndarray of int64, (n,)
+        Its place there.
+    one_by_one : bool
+        Some were taken by an integer, as in a loop over the episodes.
+    """
+
+    sources: Mapping[int, Source]
+    source: NDArray[np.uint64] = field(repr=False)
+    index: IntArray = field(repr=False)
+    one_by_one: bool = False
+
+    @classmethod
+    def of_all(cls, log_ids: tuple[str, ...], n: int) -> Places:
+        """All places of a log that nothing was taken from so far."""
+        number = uuid.uuid4().int >> 64
+        return cls({number: Source(log_ids, n)}, np.full(n, number, np.uint64), np.arange(n))
+
+    def take(self, chosen: IntArray, *, one_by_one: bool) -> Places:
+        """The places of some of the episodes."""
+        return replace(
+            self,
+            source=self.source[chosen],
+            index=self.index[chosen],
+            one_by_one=self.one_by_one or one_by_one,
+        )
+
+    @classmethod
+    def join(cls, parts: Sequence[Places]) -> Places:
+        """The places of several parts, in order."""
+        return cls(
+            {number: log for part in parts for number, log in part.sources.items()},
+            np.concatenate([part.source for part in parts]),
+            np.concatenate([part.index for part in parts]),
+            any(part.one_by_one for part in parts),
+        )
+
+    def __len__(self) -> int:
+        return self.index.size
+
+    def of(self, source: int) -> IntArray:
+        """Which of the episodes are from this log."""
+        return np.flatnonzero(self.source == np.uint64(source))
+
+
+class Taken:
+    """Episodes that were joined so far.
+
+    Attributes
+    ----------
+    repeated : bool
+        Some were joined more than once.
+    selected : bool
+        They were taken one by one, and not one after the other.
+    """
+
+    def __init__(self) -> None:
+        self.repeated = self.selected = False
+        self._seen: dict[int, NDArray[np.bool_]] = {}
+        self._last: dict[int, int] = {}
+        self._with_gaps: set[int] = set()
+        self._one_by_one: set[int] = set()
+
+    def add(self, places: Places) -> None:
+        """Join further episodes."""
+        for number, source in places.sources.items():
+            index = places.index if len(places.sources) == 1 else places.index[places.of(number)]
+            if not index.size:
+                continue
+            seen = self._seen.setdefault(number, np.zeros(source.n, np.bool_))
+            self.repeated |= bool(seen[index].any())
+            seen[index] = True
+            follows = index[0] == self._last.get(number, index[0] - 1) + 1
+            if not follows or (np.diff(index) != 1).any():
+                self._with_gaps.add(number)
+            if places.one_by_one:
+                self._one_by_one.add(number)
+            self._last[number] = int(index[-1])
+            self.selected |= number in self._with_gaps and number in self._one_by_one
+
+    @property
+    def flags(self) -> dict[str, bool]:
+        """Metadata of the joined log that follow."""
+        found = {"repeated_episodes": self.repeated, "selected_episodes": self.selected}
+        return {name: value for name, value in found.items() if value}
+
+
+def may_repeat(parts: Iterable[Any]) -> bool:
+    """Whether logs that were made apart, such as by loading twice, may share episodes.
+
+    Only those are compared whose identifiers say that they may be parts of one log. They share
+    episodes if some are equal. Identifiers that are digests of few episodes may agree by chance:
+    then that must be out of the question.
+    """
+    pieces: dict[tuple[int, tuple[str, ...]], list[tuple[Any, IntArray]]] = defaultdict(list)
+    for part in parts:
+        for number in part.places.sources:
+            key = number, part.metadata.log_ids
+            pieces[key].append((part, part.places.of(number)))
+    by_root = defaultdict(list)
+    for (number, log_ids), found in pieces.items():
+        source = found[0][0].places.sources[number]
+        for root in {root_of(one) for one in source.log_ids}:
+            by_root[root].append((number, log_ids, source.log_ids, found))
+    for root, group in by_root.items():
+        for (one, ids, first_ids, ours), (other, their_ids, second_ids, theirs) in combinations(
+            group, 2
+        ):
+            related = may_share_episodes(first_ids, second_ids)
+            if one == other or not (related and may_share_episodes(ids, their_ids)):
+                continue
+            numbered = ids == their_ids and _numbered(ours) and _numbered(theirs)
+            first, second = (_names(found, numbered=numbered) for found in (ours, theirs))
+            if set(first).isdisjoint(second):
+                continue
+            if not is_content_id(root) or _beyond_chance(first, second, len(group)):
+                return True
+    return False
+
+
+def _numbered(pieces: Sequence[tuple[Any, IntArray]]) -> bool:
+    """Whether every episode has the number that it was given when it began."""
+    return all(
+        part.begins is not None and (part.begins[at] != UNKNOWN_BEGIN).all() for part, at in pieces
+    )
+
+
+def _names(pieces: Sequence[tuple[Any, IntArray]], *, numbered: bool) -> list[Any]:
+    """What identifies the episodes: their numbers, or a digest of what happened in them."""
+    if numbered:
+        return [number for part, at in pieces for number in part.begins[at].tolist()]
+    return [name for part, at in pieces for name in _digests(part, at)]
+
+
+def _digests(part: Any, episodes: IntArray) -> list[bytes]:
+    observations = part.observations
+    if not isinstance(observations, dict):
+        observations = {"": observations}
+    arrays = [part.rewards, part.actions, *(observations[name] for name in sorted(observations))]
+    # Probabilities change in the last digit in a table; types differ from file to file.
+    columns = [np.ascontiguousarray(array, dtype=np.float32) for array in arrays]
+    starts, ends = part.starts, part.starts + part.lengths
+    names = []
+    for begin, end in zip(starts[episodes].tolist(), ends[episodes].tolist(), strict=True):
+        digest = hashlib.sha256()
+        for column in columns:
+            digest.update(column[begin:end].tobytes())
+        names.append(digest.digest())
+    return names
+
+
+def _beyond_chance(first: Sequence[Any], second: Sequence[Any], n_logs: int) -> bool:
+    """Whether independent logs would not have as many equal episodes as one of these has."""
+    needed = math.log(n_logs * n_logs / 2 / CHANCE)
+    numbers: dict[Any, int] = {}
+    fewer = min(first, second, key=len)
+    return surprise(np.array([numbers.setdefault(name, len(numbers)) for name in fewer])) >= needed
