@@ -10,33 +10,27 @@ from stable_baselines3.common.base_class import BaseAlgorithm
 from stable_baselines3.common.policies import BasePolicy
 from stable_baselines3.common.vec_env import VecEnv, VecExtractDictObs, VecFrameStack, VecNormalize
 
+from ove_sb3._versions import known_classes
 from ove_sb3.errors import InvalidInputError
 from ove_sb3.policies.builtin import UniformPolicy
 from ove_sb3.policies.policy import Policy
 from ove_sb3.policies.sb3.fingerprint import normalizer_parts
 
 STEP_METHODS = frozenset({"step", "step_async", "step_wait", "reset"})
-
-
-def _known(module: Any, *names: str) -> tuple[type, ...]:
-    """Classes of a module, as far as the installed version has them."""
-    return tuple(kind for name in names if (kind := getattr(module, name, None)) is not None)
-
-
 _CHANGE_OBSERVATIONS = (
     gym.ObservationWrapper,
     VecFrameStack,
     VecExtractDictObs,
-    *_known(gym.wrappers, "NormalizeObservation", "FrameStackObservation"),
-    *_known(gym.vector, "VectorObservationWrapper"),
+    *known_classes(gym.wrappers, "NormalizeObservation", "FrameStackObservation"),
+    *known_classes(gym.vector, "VectorObservationWrapper"),
 )
 # Those that act in `reset` take steps that the model did not choose.
 _CHANGE_ACTIONS = (
     gym.ActionWrapper,
-    *_known(gym.wrappers, "AtariPreprocessing", "MaxAndSkipObservation", "RepeatAction"),
-    *_known(gym.vector, "VectorActionWrapper"),
-    *_known(atari_wrappers, "MaxAndSkipEnv", "StickyActionEnv", "NoopResetEnv"),
-    *_known(atari_wrappers, "FireResetEnv", "EpisodicLifeEnv"),
+    *known_classes(gym.wrappers, "AtariPreprocessing", "MaxAndSkipObservation", "RepeatAction"),
+    *known_classes(gym.vector, "VectorActionWrapper"),
+    *known_classes(atari_wrappers, "MaxAndSkipEnv", "StickyActionEnv", "NoopResetEnv"),
+    *known_classes(atari_wrappers, "FireResetEnv", "EpisodicLifeEnv"),
 )
 
 

@@ -9,6 +9,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 from stable_baselines3 import PPO, SAC
+from stable_baselines3.common.atari_wrappers import MaxAndSkipEnv
 from stable_baselines3.common.callbacks import EvalCallback
 from stable_baselines3.common.evaluation import evaluate_policy
 from stable_baselines3.common.monitor import Monitor
@@ -181,14 +182,25 @@ def test_built_in_policies_do_not_see_normalized_observations() -> None:
         ove.VecLogActionProbability(VecNormalize(toys(1)), mixture)
 
 
+class Negated(gym.ObservationWrapper[Any, Any, Any]):
+    def observation(self, observation: Any) -> Any:
+        return -observation
+
+
+class Mirrored(gym.ActionWrapper[Any, Any, Any]):
+    def action(self, action: Any) -> Any:
+        return 3 - action
+
+
+# Attributes of other wrappers, before gymnasium 1.0.
+@pytest.mark.filterwarnings("ignore:.*to get variables from other wrappers is deprecated.*")
 @pytest.mark.parametrize(
     "wrap",
     [
         gym.wrappers.NormalizeObservation,
-        lambda env: gym.wrappers.TransformObservation(env, lambda o: -o, env.observation_space),
-        lambda env: Monitor(gym.wrappers.NormalizeObservation(gym.wrappers.NormalizeReward(env))),
-        lambda env: gym.wrappers.TransformAction(env, lambda a: 3 - a, env.action_space),
-        lambda env: gym.wrappers.MaxAndSkipObservation(env, 2),
+        lambda env: Monitor(gym.wrappers.NormalizeReward(Negated(env))),
+        Mirrored,
+        MaxAndSkipEnv,
     ],
 )
 def test_wrappers_that_change_what_is_seen_or_done_are_refused(wrap: Any) -> None:
@@ -207,7 +219,9 @@ def test_wrappers_of_several_environments() -> None:
     uniform = ove.UniformPolicy(Toy().action_space)
     logs = [ove.LogActionProbability(Toy(), model) for _ in range(2)]
     inner = gym.vector.SyncVectorEnv([lambda log=log: log for log in logs])  # type: ignore[misc]
-    venv = gym.wrappers.vector.NormalizeObservation(inner)
+    # One class for both kinds of environments, before gymnasium 1.0.
+    normalize = getattr(gym.wrappers, "vector", gym.wrappers).NormalizeObservation
+    venv = normalize(inner)
     observations, _ = venv.reset(seed=0)
     with pytest.raises(ove.InvalidInputError, match="NormalizeObservation"):
         venv.step(model.predict(observations.astype(np.float32))[0])
