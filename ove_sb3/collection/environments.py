@@ -268,10 +268,11 @@ def _remote_limits(venv: VecEnv) -> list[int | None]:
 def _changes(env: Any) -> bool:
     """Whether a wrapper of an environment keeps running statistics."""
     while isinstance(env, _WRAPPERS):
+        wrapper: Any = env
         # Before gymnasium 1.0 they could not be fixed.
-        if isinstance(env, _RUNNING) and getattr(env, "update_running_mean", True):
+        if isinstance(wrapper, _RUNNING) and getattr(wrapper, "update_running_mean", True):
             return True
-        env = env.env
+        env = wrapper.env
     return False
 
 

@@ -159,7 +159,8 @@ def test_a_normalizer_with_the_same_statistics_is_accepted(tmp_path: Path) -> No
     venv = load(tmp_path, log)
     run(venv, model)
     assert len(log.trajectories()) == 2
-    venv.obs_rms.mean = venv.obs_rms.mean + 1.0  # type: ignore[union-attr]
+    statistics: Any = venv.obs_rms
+    statistics.mean = statistics.mean + 1.0
     with pytest.raises(ove.InvalidInputError, match="as its own"):
         run(venv, model)
 
@@ -208,7 +209,7 @@ def test_wrappers_that_change_what_is_seen_or_done_are_refused(wrap: Any) -> Non
     env = ove.LogActionProbability(Toy(), model)
     with pytest.raises(ove.InvalidInputError, match="Put the logging wrapper around"):
         play(wrap(env), model, 1)
-    play(Monitor(gym.wrappers.TransformReward(env, lambda r: -r)), model, 2)
+    play(Monitor(gym.wrappers.TransformReward(env, lambda r: -float(r))), model, 2)
     outside = ove.LogActionProbability(wrap(Toy()), model)
     play(outside, model, 2)
     assert len(env.trajectories()) == len(outside.trajectories()) == 2

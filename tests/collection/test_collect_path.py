@@ -169,7 +169,7 @@ def test_an_interrupt_or_a_wrong_setting_is_not_an_error(
 
 
 class Unmasked(Toy):
-    action_masks = property()  # type: ignore[assignment]
+    action_masks: Any = property()
 
 
 def test_an_error_of_the_environment_keeps_finished_episodes(tmp_path: Path) -> None:
