@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import platform
 from importlib.metadata import PackageNotFoundError, version
+from typing import Any
 
 _LIBRARIES = (
     "numpy",
@@ -25,3 +26,8 @@ def library_versions(*further: str) -> dict[str, str]:
         except PackageNotFoundError:
             continue
     return versions
+
+
+def known_classes(module: Any, *names: str) -> tuple[type, ...]:
+    """Classes of a module, as far as the installed version has them."""
+    return tuple(kind for name in names if (kind := getattr(module, name, None)) is not None)

@@ -34,6 +34,8 @@ from ove_sb3.policies.sb3.noise import GaussianNoise
 from ove_sb3.policies.sb3.td3 import TD3Adapter
 from ove_sb3.policies.uniform import uniform_distribution
 
+from .callers import STEP_METHODS, check_actor, check_normalizer, passes_on
+
 _IN_CALLBACKS = ("on_step", "on_rollout_start", "on_rollout_end")
 _MAX_FRAMES = 40  # between a step of an environment and `collect_rollouts`
 
@@ -65,6 +67,7 @@ class ActionSource:
     """
 
     def __init__(self, model: Any, n_envs: int, normalizer: VecNormalize | None = None) -> None:
+        check_normalizer(model, normalizer)
         self.model, self.n_envs, self.normalizer = model, n_envs, normalizer
         self.policy: Policy = as_policy(model, vec_normalize=normalizer)
         self._sb3_policy = getattr(model, "policy", None)
@@ -75,7 +78,6 @@ class ActionSource:
         self._start = np.ones(n_envs, dtype=np.bool_)
         self._state: Any = None
         self._matrix: Any = None
-        self._rollout = 0  # id of the frame of the rollout in progress
 
     def restart(self) -> None:
         """Begin new episodes: the environments were reset."""
@@ -127,31 +129,37 @@ class ActionSource:
     def _learning(self) -> FrameType | None:
         """Frame of the model's `collect_rollouts` if that executes the action, else None.
 
+        Refuses another model that acts, and wrappers in between that change what it sees or does.
+
         Nothing in the state of a model tells `learn` from a user's loop that calls `predict`, and
         only `learn` adds the warm-up and the action noise.
         """
         self.deterministic_evaluation = False
         frame: FrameType | None = sys._getframe(2)
+        around = True  # as long as the frames are those of wrappers around the logging one
         for _ in range(_MAX_FRAMES):
             if frame is None:
                 return None
             name = frame.f_code.co_name
-            if self._searching(frame):
+            if around and name in STEP_METHODS:
+                around = passes_on(frame.f_locals.get("self"), self.policy)
+            elif self._searching(frame):
                 raise UnsupportedPolicyError(
                     "`model` must not be ARS while it learns: it acts deterministically with other "
                     "weights than its own, so that there is no probability to log. Log it after "
                     "training, with ove_sb3.collect."
                 )
-            if name == "evaluate_policy" and not self._searching(frame.f_back):
+            elif name == "evaluate_policy" and not self._searching(frame.f_back):
+                check_actor(frame.f_locals.get("model"), self.model)
                 self.deterministic_evaluation = frame.f_locals.get("deterministic") is True
                 return None
-            if name in _IN_CALLBACKS and isinstance(frame.f_locals.get("self"), BaseCallback):
+            elif name in _IN_CALLBACKS and isinstance(frame.f_locals.get("self"), BaseCallback):
                 return None  # it steps an environment of its own
-            if name == "collect_rollouts":
-                # Reading the locals is slow: only once per rollout.
-                if id(frame) != self._rollout and frame.f_locals.get("self") is self.model:
-                    self._rollout = id(frame)
-                if id(frame) == self._rollout:
+            elif name == "collect_rollouts":
+                # At every step: the frame of another model may be at the same address later.
+                learner = frame.f_locals.get("self")
+                check_actor(learner, self.model)
+                if learner is self.model:
                     return frame
             frame = frame.f_back
         return None

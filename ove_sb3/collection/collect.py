@@ -69,9 +69,10 @@ def collect(
     path : path, optional
         Directory to write to. Episodes are kept there when the environment raises or the process
         ends; the same call again continues where it stopped, and gives the same log as without
-        interruption. Episodes are then drawn in rounds of 16 per environment, each with a
-        seed of its own, so that those after the first round are not what `seed` gives without
-        `path`.
+        interruption. If the environment raised, the metadata say so (`Metadata.interrupted`), and
+        intervals are labeled approximate. With a path, episodes are drawn in rounds of 16 per
+        environment, each with a seed of its own, so that those after the first round are not what
+        `seed` gives without `path`.
 
     Returns
     -------

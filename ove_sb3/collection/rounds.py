@@ -18,8 +18,13 @@ from ove_sb3.data.log_ids import new_log_id
 from ove_sb3.data.metadata import Metadata
 from ove_sb3.data.seeds import collect_seed
 from ove_sb3.data.trajectories import Trajectories
-from ove_sb3.data.writer import FLUSH_SECONDS, EpisodeWriter, begin_collection
-from ove_sb3.errors import EmptyLogError, InvalidInputError
+from ove_sb3.data.writer import FLUSH_SECONDS, EpisodeWriter, begin_collection, note_error
+from ove_sb3.errors import (
+    EmptyLogError,
+    InvalidInputError,
+    StorageError,
+    UnsupportedPolicyError,
+)
 from ove_sb3.policies.observations import copy_observations, take_rows
 from ove_sb3.policies.policy import Policy, PolicyContext
 
@@ -124,9 +129,15 @@ def collect_rounds(run: Run, n_episodes: int, path: str | PathLike[str]) -> Traj
                 f"with {name} {begun.get(name)!r}, not {value!r}. Choose another directory."
             )
     seed = int(begun["seed"])
-    # An interrupted collection is continued as the same log.
+    # An interrupted collection is continued as the same log. Episodes under way at an error are run
+    # again, and may then go differently.
     log_id = str(begun.get("log_id", new_log_id()))
-    metadata = replace(run.metadata, seed=seed, seeds=collect_seed(log_id, seed))
+    metadata = replace(
+        run.metadata,
+        seed=seed,
+        seeds=collect_seed(log_id, seed),
+        interrupted=bool(begun.get("raised", False)),
+    )
     try:
         done = len(open_log(path))
     except EmptyLogError:
@@ -163,8 +174,18 @@ def _run_round(
 
     try:
         run.steps(steps, streams, ended=write)
+    except Exception as error:
+        if _is_outcome(error, steps):
+            note_error(writer.path)  # first: nothing may be lost if the process ends now
+        raise
     finally:
         write(now=True)
+
+
+def _is_outcome(error: Exception, steps: Steps) -> bool:
+    """Whether an error may depend on how an episode went: not on settings, nor on the disk."""
+    settings = isinstance(error, (InvalidInputError, UnsupportedPolicyError)) and not steps.rows
+    return not settings and not isinstance(error, StorageError)
 
 
 class Steps:

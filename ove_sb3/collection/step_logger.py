@@ -73,14 +73,14 @@ class StepLogger:
         fingerprint, state_digest = source.policy.fingerprint(), source.policy.state_digest()
         if source.model is self._model:
             same = state_digest == self._state_digest
-            if not same:
+            if not same and self._acted:
                 self._mark_trained(source)
         else:
             same = fingerprint is not None and fingerprint == self._fingerprint
         self._adaptive |= self._acted and not same
         self._note_shared_exploration(source)
         self._model, self._fingerprint, self._state_digest = source.model, fingerprint, state_digest
-        self._acted, self._fresh = True, False
+        self._fresh = False
         # In `learn`: the number of steps it was called with.
         total = getattr(source.model, "_total_timesteps", 0)
         self.recorder.expect(int(total) - int(getattr(source.model, "num_timesteps", 0)))
@@ -124,6 +124,7 @@ class StepLogger:
         if self._fresh:
             self._start_model(self.source)
         log_probs = self.source.log_prob(self.observations, np.array(actions), masks)
+        self._acted = True  # it was not refused
         self._check_drawn(self.source)
         columns = self.source.columns
         self.step = copy_step(self.observations, actions, log_probs, masks, columns)

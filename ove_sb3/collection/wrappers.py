@@ -70,8 +70,8 @@ class _LogAccess:
 class VecLogActionProbability(_LogAccess, VecEnvWrapper):
     """Logs the steps of a model in a vectorized environment, with the probability of every action.
 
-    It is usually the outermost wrapper. Below VecNormalize it works as well, and logs the original
-    observations and rewards. Training is bit for bit the same as without it.
+    It is usually the outermost wrapper. Below the model's own VecNormalize it works as well, and
+    logs the original observations and rewards. Training is bit for bit the same as without it.
 
     Parameters
     ----------

@@ -17,7 +17,7 @@ from typing_extensions import Self
 from ove_sb3._validation import check_integer, check_path, check_progress
 from ove_sb3.errors import InvalidInputError, OveError
 from ove_sb3.store.index import Durability, check_durability
-from ove_sb3.store.writer import BatchWriter, agree_on_plan, compact_directory
+from ove_sb3.store.writer import BatchWriter, agree_on_plan, amend_plan, compact_directory
 
 from . import open_writers
 from .log_ids import is_content_id, new_log_id
@@ -215,6 +215,11 @@ class EpisodeWriter:
 def begin_collection(path: str | PathLike[str], plan: dict[str, Any]) -> dict[str, Any]:
     """Plan of the collection in a directory: the one it began with, or `plan` if it is new."""
     return agree_on_plan(check_path(path), plan)
+
+
+def note_error(path: str | PathLike[str]) -> None:
+    """Record in the plan of a collection that its environment raised an error."""
+    amend_plan(check_path(path), raised=True)
 
 
 def compact(path: str | PathLike[str], *, progress: bool | None = None) -> int:

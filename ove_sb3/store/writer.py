@@ -201,6 +201,15 @@ def agree_on_plan(directory: Path, plan: Header) -> Header:
     return plan
 
 
+def amend_plan(directory: Path, **entries: object) -> None:
+    """Add entries to the plan in the index of a collection."""
+    with writing(directory.absolute()) as index:
+        info = index.info()
+        if "plan" in info:  # not overwritten meanwhile
+            plan = {**info["plan"], **entries}
+            index.replace(index.rows(Info)[0], Info(1, json.dumps({**info, "plan": plan})))
+
+
 def has_episodes(directory: Path) -> bool:
     """Whether a directory holds episodes, or the remains of a log."""
     if not (directory / INDEX).exists():

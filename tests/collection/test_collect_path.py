@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +17,7 @@ from stable_baselines3.common.vec_env import DummyVecEnv
 
 import ove_sb3 as ove
 from tests.data.test_storage import same
+from tests.policies.toys import Toy, make_model
 
 
 class Walk(gym.Env[Any, Any]):
@@ -22,6 +26,7 @@ class Walk(gym.Env[Any, Any]):
     observation_space = spaces.Box(-9.0, 9.0, (1,), np.float64)
     action_space = spaces.Discrete(2)
     left = -1
+    error: type[BaseException] = RuntimeError
 
     def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
         super().reset(seed=seed)
@@ -31,7 +36,7 @@ class Walk(gym.Env[Any, Any]):
     def step(self, action: Any) -> Any:
         Walk.left -= 1
         if Walk.left == 0:
-            raise RuntimeError("the simulator has died")
+            raise Walk.error("the simulator has died")
         self.at += float(self.np_random.normal())
         ended = bool(self.np_random.random() < 0.3)
         return np.array([self.at]), self.at, ended, False, {}
@@ -64,6 +69,8 @@ def test_an_interrupted_collection_goes_on(tmp_path: Path, n_envs: int) -> None:
     assert calls > 1
     same(data, whole)
     assert data.metadata.begun == {}
+    assert data.metadata.interrupted
+    assert not whole.metadata.interrupted
     assert data.metadata.seed == 1
     again = ove.collect(policy, make(n_envs), 100, seed=1, path=tmp_path / "log")
     same(again, whole)
@@ -83,6 +90,86 @@ def test_without_a_seed_the_first_one_counts(tmp_path: Path) -> None:
     assert data.metadata.seed is not None
     other = ove.collect(policy, make(1), 30, seed=data.metadata.seed, path=tmp_path / "other")
     same(data, other)
+
+
+class Robot(gym.Env[Any, Any]):
+    """Falls at random, whatever the seed, which raises an error; episodes have one step."""
+
+    observation_space = spaces.Box(0.0, 1.0, (1,), np.float32)
+    action_space = spaces.Discrete(2)
+    world = np.random.default_rng(7)
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+        return np.zeros(1, np.float32), {}
+
+    def step(self, action: Any) -> Any:
+        luck = Robot.world.random()
+        if luck < 0.1:
+            raise RuntimeError("the robot fell")
+        return np.zeros(1, np.float32), float(luck < 0.55), True, False, {}
+
+
+def test_episodes_that_raise_are_not_forgotten(tmp_path: Path) -> None:
+    policy = ove.UniformPolicy(Robot.action_space)
+    errors = 0
+    while True:
+        try:
+            data = ove.collect(policy, Robot(), 30, seed=0, reward_range=(0, 1), path=tmp_path)
+        except RuntimeError:
+            errors += 1
+        else:
+            break
+    assert errors > 1
+    for log in (data, data[:10], ove.open_log(tmp_path)):
+        result = ove.evaluate(log, policy, gamma=1.0, horizon=1, quantities=["mean"])
+        assert not result["mean"].interval.guaranteed
+        assert any("raised an error" in reason for reason in result["mean"].interval.reasons)
+
+
+def test_what_was_logged_before_the_error_stays_as_it_is(tmp_path: Path) -> None:
+    policy = ove.UniformPolicy(Walk.action_space)
+    Walk.left = 60
+    with pytest.raises(RuntimeError, match="died"):
+        ove.collect(policy, make(1), 30, seed=0, path=tmp_path)
+    Walk.left = -1
+    assert not ove.open_log(tmp_path).metadata.interrupted  # nothing was run again
+
+
+def test_an_error_is_known_after_the_process_has_died(tmp_path: Path) -> None:
+    policy = ove.UniformPolicy(Walk.action_space)
+    process = os.fork()
+    if process == 0:
+        Walk.left = 60
+        with contextlib.suppress(RuntimeError):
+            ove.collect(policy, make(1), 30, seed=0, path=tmp_path)
+        os.kill(os.getpid(), signal.SIGKILL)
+    os.waitpid(process, 0)
+    data = ove.collect(policy, make(1), 30, seed=0, path=tmp_path)
+    assert data.metadata.interrupted
+    data.save(tmp_path / "copy")
+    assert ove.Trajectories.load(tmp_path / "copy").metadata.interrupted
+
+
+def test_an_interrupt_or_a_wrong_setting_is_not_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    policy = ove.UniformPolicy(Walk.action_space)
+    monkeypatch.setattr(Walk, "error", KeyboardInterrupt)
+    monkeypatch.setattr(Walk, "left", 60)
+    with pytest.raises(KeyboardInterrupt):
+        ove.collect(policy, make(1), 30, seed=0, path=tmp_path / "interrupted")
+    monkeypatch.setattr(Walk, "left", -1)
+    data = ove.collect(policy, make(1), 30, seed=0, path=tmp_path / "interrupted")
+    assert not data.metadata.interrupted
+    masked = make_model("MaskablePPO-discrete")
+    with pytest.raises(ove.InvalidInputError, match="action_masks"):
+        ove.collect(masked, Unmasked(), 3, seed=0, path=tmp_path / "masked")
+    data = ove.collect(masked, Toy(), 3, seed=0, path=tmp_path / "masked")
+    assert not data.metadata.interrupted
+
+
+class Unmasked(Toy):
+    action_masks: Any = property()
 
 
 def test_an_error_of_the_environment_keeps_finished_episodes(tmp_path: Path) -> None:

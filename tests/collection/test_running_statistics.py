@@ -1,0 +1,77 @@
+"""Wrappers with running statistics make every episode depend on earlier ones."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium as gym
+import pytest
+from stable_baselines3.common.monitor import Monitor
+from stable_baselines3.common.vec_env import DummyVecEnv, SubprocVecEnv, VecMonitor
+
+import ove_sb3 as ove
+from tests.collection.test_wrappers import play
+from tests.policies.toys import Toy
+
+UNIFORM = ove.UniformPolicy(Toy().action_space)
+NORMALIZE = [gym.wrappers.NormalizeReward, gym.wrappers.NormalizeObservation]
+# Before gymnasium 1.0 one class normalizes both kinds of environments, and cannot be fixed.
+VECTOR = getattr(gym.wrappers, "vector", gym.wrappers)
+CAN_BE_FIXED = hasattr(gym.wrappers.NormalizeReward, "update_running_mean")
+
+
+def make(normalize: Any, *, fixed: bool = False) -> gym.Env[Any, Any]:
+    env = normalize(gym.wrappers.TimeLimit(Toy(), 10))
+    if fixed:
+        env.update_running_mean = False
+    return Monitor(env)
+
+
+@pytest.mark.parametrize("normalize", NORMALIZE)
+def test_collect_notices(normalize: Any) -> None:
+    data = ove.collect(UNIFORM, make(normalize), 20, seed=0, reward_range=(0, 1000))
+    result = ove.evaluate(data, UNIFORM, gamma=0.9, quantities=["mean"])
+    assert not result["mean"].interval.guaranteed
+    assert any("running statistics" in reason for reason in result["mean"].interval.reasons)
+    several = DummyVecEnv([Toy, lambda: make(normalize)])
+    assert ove.collect(UNIFORM, VecMonitor(several), 4, seed=0).metadata.changing_environment
+    if CAN_BE_FIXED:
+        fixed = ove.collect(UNIFORM, make(normalize, fixed=True), 20, seed=0, reward_range=(0, 9))
+        assert not fixed.metadata.changing_environment
+        again = ove.evaluate(fixed, UNIFORM, gamma=0.9, quantities=["mean"])
+        assert again["mean"].interval.guaranteed
+
+
+@pytest.mark.parametrize("normalize", ["NormalizeReward", "NormalizeObservation"])
+def test_collect_notices_in_vectorized_environments(normalize: str) -> None:
+    inside = gym.vector.SyncVectorEnv([lambda: make(getattr(gym.wrappers, normalize))])
+    around = getattr(VECTOR, normalize)(gym.vector.SyncVectorEnv([Toy, Toy]))
+    for env in (inside, around):
+        assert ove.collect(UNIFORM, env, 2, seed=0).metadata.changing_environment
+    plain = gym.vector.SyncVectorEnv([Toy, Toy])
+    assert not ove.collect(UNIFORM, plain, 2, seed=0).metadata.changing_environment
+
+
+@pytest.mark.parametrize("normalize", NORMALIZE)
+def test_wrappers_notice(normalize: Any) -> None:
+    env = ove.LogActionProbability(make(normalize), UNIFORM)
+    play(env, UNIFORM, 2)
+    assert env.trajectories().metadata.changing_environment
+    makers: list[Any] = [Toy, lambda: make(normalize)]
+    for inner in (DummyVecEnv(makers), SubprocVecEnv(makers, start_method="fork")):
+        venv = ove.VecLogActionProbability(inner, UNIFORM)
+        venv.reset()
+        for _ in range(10):
+            venv.step(venv.action_space.sample()[None].repeat(2))
+        assert venv.trajectories().metadata.changing_environment
+        venv.close()
+
+
+def test_ordinary_environments_do_not_change() -> None:
+    makers: list[Any] = [Toy, lambda: make(gym.wrappers.NormalizeReward, fixed=CAN_BE_FIXED)]
+    venv = SubprocVecEnv(makers if CAN_BE_FIXED else [Toy, Toy], start_method="fork")
+    assert not ove.collect(UNIFORM, venv, 2, seed=0).metadata.changing_environment
+    venv.close()
+    env = ove.LogActionProbability(Monitor(Toy()), UNIFORM)
+    play(env, UNIFORM, 2)
+    assert not env.trajectories().metadata.changing_environment
