@@ -39,6 +39,11 @@ _AGAINST = {
         "the candidate was selected by its evaluations on these trajectories, so coverage is "
         f"unknown: {_ANOTHER_LOG}"
     ),
+    "candidate_of_unknown_origin": (
+        "the candidate is a policy without its model, and the behavior of the log learned: nothing "
+        "shows that the candidate did not learn from it. Pass the model, such as PPO.load(...), "
+        "instead of its policy"
+    ),
     "deterministic_actions": (
         "the logged actions were not drawn from the logged probabilities, but are the most "
         "probable ones: log again with predict(..., deterministic=False), or with ove_sb3.collect"
@@ -89,6 +94,8 @@ class Evidence:
         The candidate was trained on the logged episodes.
     candidate_selected_on_log : bool
         The candidate was selected among others by evaluations on the logged episodes.
+    candidate_of_unknown_origin : bool
+        It is not known whether the candidate was trained on the logged episodes.
     deterministic_actions : bool
         Logged actions were not drawn from the logged probabilities.
     shared_exploration : bool
@@ -112,6 +119,7 @@ class Evidence:
     adaptive: bool = False
     candidate_depends_on_log: bool = False
     candidate_selected_on_log: bool = False
+    candidate_of_unknown_origin: bool = False
     deterministic_actions: bool = False
     shared_exploration: bool = False
     lost_episodes: bool = False

@@ -100,6 +100,7 @@ class Behavior:
             self.plan.assumptions.evidence,
             candidate_depends_on_log=False,
             candidate_selected_on_log=False,
+            candidate_of_unknown_origin=False,
         )
         component = self._component(reference)
         stats = self.stats if component is None else component.stats

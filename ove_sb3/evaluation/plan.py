@@ -150,6 +150,7 @@ class Plan:
             candidate_depends_on_log=evidence.candidate_depends_on_log or trained,
             candidate_selected_on_log=not self.selection_counted
             and provenance.was_selected_by(metadata.log_ids),
+            candidate_of_unknown_origin=metadata.adaptive and not (provenance.known or trained),
         )
         return replace(self, assumptions=replace(self.assumptions, evidence=evidence))
 

@@ -93,6 +93,11 @@ class BuiltInPolicy(Policy):
             next_state = distribution.state
         return (actions[0] if batch.single else actions), next_state
 
+    @override
+    def mutable_parts(self) -> Iterator[Part]:
+        yield from space_parts(self.action_space)
+        yield from self.fingerprint_parts()
+
 
 class UniformPolicy(BuiltInPolicy):
     """Every action with the same probability, or density on a bounded Box.
@@ -271,6 +276,12 @@ class SoftmaxPolicy(BuiltInPolicy):
             yield from self._model.fingerprint_parts()
         else:
             yield from value_parts(self._table)
+
+    @override
+    def mutable_parts(self) -> Iterator[Part]:
+        yield from super().mutable_parts()
+        if self._model is not None:
+            yield from self._model.mutable_parts()
 
 
 def _states(observations: Observation, n_states: int) -> IntArray:

@@ -10,7 +10,7 @@ from gymnasium import spaces
 from numpy.typing import ArrayLike, NDArray
 from typing_extensions import override
 
-from ove_sb3._validation import check_choice, check_real
+from ove_sb3._validation import FloatArray, check_choice, check_real
 from ove_sb3.errors import InvalidInputError, UnsupportedPolicyError
 
 from .builtin import BuiltInPolicy
@@ -31,7 +31,7 @@ class MixturePolicy(BuiltInPolicy):
     policies : sequence
         Models or policies on the same spaces, see `action_distribution`.
     weights : array_like, (K,)
-        Positive; they add up to 1.
+        Positive; they add up to 1, and cannot be changed later.
     per : {"step", "episode"}
         ``"episode"``: one policy acts for a whole episode, as in a canary release. The importance
         weight of policy k is then at most ``1 / weights[k]``, however long episodes are. In a loop
@@ -49,9 +49,10 @@ class MixturePolicy(BuiltInPolicy):
         rng: int | np.random.Generator | None = None,
     ) -> None:
         self.per = check_choice(per, "per", ("step", "episode"))
-        self.weights = np.asarray(weights, dtype=np.float64)
+        self._weights = np.array(weights, dtype=np.float64)
+        self._weights.flags.writeable = False
         self.policies = tuple(policies)
-        self.components = [as_policy(policy) for policy in policies]
+        self.components = tuple(as_policy(policy) for policy in policies)
         if self.weights.shape != (len(self.components),) or not self.components:
             raise InvalidInputError(
                 f"`weights` must have one entry per policy, {len(self.components)}, got shape "
@@ -81,6 +82,19 @@ class MixturePolicy(BuiltInPolicy):
         self._first_digests: list[str | None] | None = None
         self.masked = any(component.masked for component in self.components)
         self.recurrent = per == "episode" or any(c.recurrent for c in self.components)
+
+    @property
+    def weights(self) -> FloatArray:
+        """Weights of the policies, (K,); they stay as they are."""
+        return self._weights
+
+    @weights.setter
+    def weights(self, value: Any) -> None:
+        raise InvalidInputError(
+            f"`weights` must stay as they are, got {value!r}: the policy of an episode under way "
+            "was drawn with them. Make a new MixturePolicy, and call set_model with it between "
+            "episodes if it is logged."
+        )
 
     @property
     def description(self) -> tuple[dict[str, Any], ...]:
@@ -210,7 +224,10 @@ class MixturePolicy(BuiltInPolicy):
 
     @override
     def mutable_parts(self) -> Iterator[Part]:
+        yield self.per.encode()
+        yield from value_parts(self.weights)
         for component in self.components:
+            yield type(component).__qualname__.encode()
             yield from component.mutable_parts()
 
 
@@ -293,4 +310,5 @@ class EpsilonGreedyPolicy(BuiltInPolicy):
     @override
     def mutable_parts(self) -> Iterator[Part]:
         yield from value_parts(self.epsilon)
+        yield type(self.base).__qualname__.encode()
         yield from self.base.mutable_parts()

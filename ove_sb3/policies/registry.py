@@ -7,7 +7,6 @@ is refused.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
@@ -18,9 +17,11 @@ from typing_extensions import override
 from ove_sb3.errors import InvalidInputError, UnsupportedPolicyError
 
 from .distribution import ActionDistribution
-from .fingerprint import Part, tensor_parts
+from .fingerprint import Part
 from .observations import Observation, copy_observations
 from .policy import NO_CONTEXT, Masks, Policy, PolicyContext
+from .provenance import models_within
+from .state import class_state, function_state, state_part
 
 if TYPE_CHECKING:
     from stable_baselines3.common.vec_env import VecNormalize
@@ -69,7 +70,14 @@ def register_policy(cls: type, function: DistributionFunction) -> None:
     function : callable
         ``function(model, observations, *, action_masks, state, episode_start)`` returns an
         `ActionDistribution` for a batch of observations. It must be the distribution of the
-        executed action, and must not change the model.
+        executed action, depend on nothing but its arguments, and not change the model.
+
+    Notes
+    -----
+    A wrapper that logs such a model compares its attributes, as `pickle` would store them, at the
+    end of every episode: if one has changed, the log is marked as adaptive. Random generators do
+    not count. A class can leave out what does not decide on actions, such as a cache, with
+    ``__getstate__``.
     """
     if not isinstance(cls, type):
         raise InvalidInputError(f"`cls` must be a class, got {cls!r}.")
@@ -145,6 +153,7 @@ class RegisteredPolicy(Policy):
     def __init__(self, model: Any, function: DistributionFunction) -> None:
         self.model, self.function = model, function
         self.observation_space, self.action_space = model.observation_space, model.action_space
+        self.origins = tuple(models_within(model))
 
     @override
     def distribution(
@@ -161,7 +170,8 @@ class RegisteredPolicy(Policy):
     @override
     def fingerprint_parts(self) -> Iterator[Part]:
         yield None  # the code of the function
-        torch = sys.modules.get("torch")  # not loaded: no part of the model is a network
-        for part in (self.model, getattr(self.model, "policy", None)):
-            if torch is not None and isinstance(part, torch.nn.Module):
-                yield from tensor_parts(part)
+        yield from self.mutable_parts()
+
+    @override
+    def mutable_parts(self) -> Iterator[Part]:
+        yield state_part(self.model, class_state(type(self.model)), function_state(self.function))

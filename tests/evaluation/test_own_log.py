@@ -37,12 +37,15 @@ OPTIONS: dict[str, Any] = {
     "quantities": ("mean", "variance"),
 }
 TRAINED, SELECTED = "was trained on these trajectories", "was selected by its evaluations"
+UNKNOWN = "a policy without its model"
 
 
 def reasons(data: Any, candidate: Any, **options: Any) -> list[str]:
     """Why an evaluation is approximate; empty if it is guaranteed."""
     result = ove.evaluate(data, candidate, **{**OPTIONS, **options})
-    texts = [text for text in (TRAINED, SELECTED) if any(text in w for w in result.warnings)]
+    texts = [
+        text for text in (TRAINED, SELECTED, UNKNOWN) if any(text in w for w in result.warnings)
+    ]
     assert bool(texts) != result.guaranteed
     return texts
 
@@ -81,6 +84,62 @@ def test_a_log_of_its_own_training(tmp_path: Path) -> None:
     other = small_ppo(3)
     other.set_parameters(model.get_parameters())
     assert reasons(data, other) == []
+
+
+class Wrapping:
+    """A policy of a user around another one, or several."""
+
+    def __init__(self, inner: Any) -> None:
+        self.inner = inner
+        first = inner[0] if isinstance(inner, list) else inner
+        self.observation_space, self.action_space = first.observation_space, first.action_space
+
+
+def test_a_policy_without_its_model(tmp_path: Path) -> None:
+    venv, model = trained()
+    data = venv.trajectories()
+    model.save(tmp_path / "model")
+    model.policy.save(tmp_path / "policy")
+    loaded: Any = stable_baselines3.PPO.load(tmp_path / "model")
+    alone = type(model.policy).load(tmp_path / "policy")
+    uniform = ove.UniformPolicy(model.action_space)
+    for policy in (loaded.policy, alone, small_ppo(7).policy):
+        assert reasons(data, policy) == [UNKNOWN]
+        assert reasons(data, ove.MixturePolicy([policy, uniform], [0.5, 0.5])) == [UNKNOWN]
+        assert reasons(data, ove.EpsilonGreedyPolicy(policy, 0.5)) == [UNKNOWN]
+    # Beside its model, which knows.
+    both = ove.MixturePolicy([loaded.policy, loaded], [0.5, 0.5])
+    assert reasons(data, both) == [TRAINED]
+    assert reasons(data, ove.MixturePolicy([small_ppo(7), uniform], [0.5, 0.5])) == []
+    # The behavior of these logs did not learn.
+    fixed = ove.collect(model, ThreeStates(), 200, seed=0)
+    assert reasons(fixed, loaded.policy) == reasons(fixed, alone) == []
+    # Once it learns again, its policy remembers all logs.
+    again = ove.VecLogActionProbability(DummyVecEnv([ThreeStates]))
+    loaded.set_env(again)
+    again.set_model(loaded)
+    loaded.learn(64)
+    assert loaded.policy.ove_log_ids == loaded.ove_log_ids
+    assert reasons(data, loaded.policy) == [TRAINED]
+
+
+def test_models_within_a_registered_policy(tmp_path: Path) -> None:
+    def function(model: Any, observations: Any, **_: Any) -> Any:
+        inner = model.inner[0] if isinstance(model.inner, list) else model.inner
+        return ove.action_distribution(inner, observations)
+
+    ove.register_policy(Wrapping, function)
+    venv, model = trained()
+    data = venv.trajectories()
+    model.save(tmp_path / "model")
+    loaded = stable_baselines3.PPO.load(tmp_path / "model")
+    uniform = ove.UniformPolicy(model.action_space, model.observation_space)
+    mixture = ove.MixturePolicy([loaded, uniform], [0.5, 0.5])
+    for inner in (model, loaded, model.policy, [loaded], mixture):
+        assert reasons(data, Wrapping(inner)) == [TRAINED]
+    assert reasons(data, Wrapping(loaded.policy)) == [UNKNOWN]
+    assert reasons(data, Wrapping(small_ppo(7))) == []
+    assert reasons(data, Wrapping(uniform)) == []
 
 
 def test_collect_leaves_nothing() -> None:

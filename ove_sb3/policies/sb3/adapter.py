@@ -17,7 +17,7 @@ from ove_sb3.policies.bounds import BoxBounds
 from ove_sb3.policies.fingerprint import Part, space_parts, tensor_parts, value_parts
 from ove_sb3.policies.policy import Policy
 
-from .fingerprint import normalizer_parts, structure_parts
+from .fingerprint import normalizer_parts, settings_parts, structure_parts
 from .networks import ObservationReader, evaluation_mode
 
 
@@ -61,10 +61,16 @@ class NetworkAdapter(Policy):
         yield from space_parts(self.observation_space)
         yield from space_parts(self.action_space)
         yield from structure_parts(self.network)
-        yield from self.mutable_parts()
+        yield from self._learned_parts()
 
     @override
     def mutable_parts(self) -> Iterator[Part]:
+        yield from value_parts((self.policy.squash_output, self.policy.normalize_images))
+        yield from settings_parts(self.network)
+        yield from self._learned_parts()
+
+    def _learned_parts(self) -> Iterator[Part]:
+        """Weights, statistics and exploration."""
         yield from tensor_parts(self.network)
         yield from normalizer_parts(self.normalizer)
 

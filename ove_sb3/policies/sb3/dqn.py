@@ -85,8 +85,8 @@ class GreedyAdapter(NetworkAdapter):
         return array
 
     @override
-    def mutable_parts(self) -> Iterator[Part]:
-        yield from super().mutable_parts()
+    def _learned_parts(self) -> Iterator[Part]:
+        yield from super()._learned_parts()
         yield from value_parts(self.epsilon)
 
 

@@ -13,6 +13,7 @@ from stable_baselines3.common.vec_env import VecNormalize
 
 from ove_sb3.policies.fingerprint import Part, plain_value_parts, tensor_bytes, value_parts
 from ove_sb3.policies.provenance import SELECTED_BY, TRAINED_ON
+from ove_sb3.policies.state import state_part
 
 _LIBRARIES = ("torch.nn.modules.", "stable_baselines3.", "sb3_contrib.")
 # Arguments of the constructor and of training: the result is seen in the modules.
@@ -33,6 +34,7 @@ _CONSTRUCTION = {
     TRAINED_ON,
     SELECTED_BY,
 }
+_CONTENT = {*vars(torch.nn.Module()), *_CONSTRUCTION}  # tensors, submodules and hooks: see there
 _SAMPLED = {"distribution", "exploration_mat", "exploration_matrices", "gaussian_actions"}
 
 value_parts.register(torch.dtype, plain_value_parts)
@@ -56,6 +58,30 @@ def structure_parts(module: torch.nn.Module) -> Iterator[Part]:
         for key, tensor in (*part._parameters.items(), *part._buffers.items()):
             kind = None if tensor is None else (tuple(tensor.shape), tensor.dtype)
             yield f"{key} {kind}".encode()
+
+
+def settings_parts(module: torch.nn.Module) -> Iterator[Part]:
+    """Settings of a network and its submodules that may change while it acts, besides tensors."""
+    for part in module.modules():
+        own = vars(part)
+        yield repr((type(part).__qualname__, _plain_values(own))).encode()
+        if isinstance(dist := own.get("action_dist"), Distribution):
+            yield repr((type(dist).__qualname__, _plain_values(vars(dist)))).encode()
+        if part._forward_hooks or part._forward_pre_hooks:
+            yield state_part(part._forward_hooks, part._forward_pre_hooks)
+        if not type(part).__module__.startswith(_LIBRARIES):
+            state: Any = part.__reduce_ex__(4)[2]
+            yield state_part({key: state[key] for key in state if key not in _CONTENT})
+        elif "forward" in own or "forward_actor" in own:
+            yield state_part(own.get("forward"), own.get("forward_actor"))
+
+
+def _plain_values(variables: dict[str, Any]) -> list[tuple[str, Any]]:
+    return [
+        (key, value)
+        for key, value in variables.items()
+        if isinstance(value, (bool, int, float, str)) and key != "training"
+    ]
 
 
 def normalizer_parts(normalizer: VecNormalize | None) -> Iterator[Part]:

@@ -96,8 +96,8 @@ class TD3Adapter(NetworkAdapter):
         return np.asarray(policy.scale_action(executed), np.float64).reshape(output.shape)
 
     @override
-    def mutable_parts(self) -> Iterator[Part]:
-        yield from super().mutable_parts()
+    def _learned_parts(self) -> Iterator[Part]:
+        yield from super()._learned_parts()
         yield from self.noise.fingerprint_parts()
 
 
