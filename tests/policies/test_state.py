@@ -265,6 +265,7 @@ def test_weights_of_a_mixture_stay_as_they_are() -> None:
         assert mixture.state_digest() != before
 
 
+@pytest.mark.filterwarnings("ignore:.torch.jit:DeprecationWarning")
 def test_a_compiled_network() -> None:
     own: Any = Cached()
     own.p = net = torch.jit.script(nn.Linear(2, 2))
