@@ -263,3 +263,17 @@ def test_weights_of_a_mixture_stay_as_they_are() -> None:
             mixture.components[0] = policies[1]  # type: ignore[index]
         mixture._weights = np.array([0.1, 0.9])
         assert mixture.state_digest() != before
+
+
+@pytest.mark.filterwarnings("ignore:.torch.jit:DeprecationWarning")
+def test_a_compiled_network() -> None:
+    own: Any = Cached()
+    own.p = net = torch.jit.script(nn.Linear(2, 2))
+    ove.register_policy(Cached, uniform)
+    policy = as_policy(own)
+    before = policy.state_digest()
+    net(torch.ones(1, 2))
+    assert policy.state_digest() == before
+    with torch.no_grad():
+        net.bias.add_(1.0)
+    assert policy.state_digest() != before
