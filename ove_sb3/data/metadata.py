@@ -262,6 +262,12 @@ def _same_fact(name: str, values: Sequence[Any]) -> Any:
     return stated[0] if stated else None
 
 
+def _same_limit(name: str, values: Sequence[Any]) -> Any:
+    """The one value; None if it is unknown for any part, whose episodes may exceed it."""
+    stated = _same_fact(name, values)
+    return None if None in values else stated
+
+
 def _if_agreed(_name: str, values: Sequence[Any]) -> Any:
     return values[0] if all(value == values[0] for value in values) else None
 
@@ -301,7 +307,7 @@ def _latest_records(_name: str, values: Sequence[Any]) -> dict[str, LoggingRecor
 
 _MERGE_RULES: dict[str, Callable[[str, Sequence[Any]], Any]] = {
     "env_id": _same_fact,
-    "horizon": _same_fact,
+    "horizon": _same_limit,
     "observation_space": _same_fact,
     "action_space": _same_fact,
     "versions": _versions,

@@ -42,8 +42,10 @@ def from_rollout_buffer(
         As ``model.rollout_buffer``, of an environment without VecNormalize, and with discrete
         actions: for a Box the buffer holds the actions before they were clipped.
     horizon : int or None
-        The time limit of the environment, None if it has none. stable-baselines3 adds the value of
-        the last observation to the last reward of an episode that reaches it.
+        The time limit of the environment, None if it never truncates an episode. An assumption: no
+        episode is truncated before. stable-baselines3 adds the value of the last observation to the
+        last reward of a truncated episode, and the buffer does not tell which these are. Log
+        environments that truncate in other ways with `VecLogActionProbability`.
     reward_range : (float, float), optional
         Smallest and largest reward of the environment, stored in the metadata.
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from ove_sb3._validation import check_real
 from ove_sb3.core.interval import Interval, lower_text, upper_text
 from ove_sb3.core.quantities import Quantity, as_quantity, short_number
 from ove_sb3.errors import InvalidInputError
@@ -20,7 +21,9 @@ BoundFunction = Callable[[Quantity, str, float], Interval]
 """One-sided interval of a quantity: from quantity, side and delta."""
 
 _EXPRESSION = re.compile(r"\s*([^\s<>=]+)\s*(<=|>=|<|>)\s*(\S.*?)\s*")
-_REFERENCE = re.compile(r"(behavior(?::\d+)?)\s*(?:([+-])\s*(\S+))?")
+_NAME_OF_REFERENCE = re.compile(r"behavior(?::\d+)?")
+_REFERENCE = re.compile(rf"({_NAME_OF_REFERENCE.pattern})\s*(?:([+-])\s*(\S+))?")
+_OPERATORS = ("<=", ">=", "<", ">")
 _REMEDY = 'Write for example "variance <= 80", "mean >= 35" or "variance <= behavior".'
 
 
@@ -43,6 +46,24 @@ class Requirement:
     operator: str
     limit: float
     reference: str | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "quantity", as_quantity(self.quantity))
+        object.__setattr__(
+            self, "limit", check_real(self.limit, "limit", -math.inf, math.inf, closed=False)
+        )
+        if self.operator not in _OPERATORS:
+            raise InvalidInputError(
+                f"`operator` must be one of {', '.join(_OPERATORS)}, got {self.operator!r}."
+            )
+        reference = self.reference
+        if reference is not None and not (
+            isinstance(reference, str) and _NAME_OF_REFERENCE.fullmatch(reference)
+        ):
+            raise InvalidInputError(
+                '`reference` must be "behavior", "behavior:0" or the like, or None, got '
+                f"{reference!r}."
+            )
 
     @classmethod
     def parse(cls, expression: object) -> Requirement:

@@ -8,6 +8,7 @@ from dataclasses import Field, fields, replace
 from pathlib import Path
 from typing import Any
 
+import gymnasium as gym
 import numpy as np
 import pytest
 
@@ -173,3 +174,14 @@ def test_entries_that_earlier_versions_did_not_write_have_defaults() -> None:
         ove.Metadata.from_stored({"seed": "x"})
     with pytest.raises(ove.errors.StorageError, match="metadata of the log are damaged"):
         ove.Metadata.from_stored([1])  # type: ignore[arg-type]
+
+
+def test_the_horizon_of_joined_logs_is_unknown_if_that_of_one_is() -> None:
+    uniform = ove.UniformPolicy(gym.spaces.Discrete(2))
+    unlimited, limited = (
+        ove.collect(uniform, env, 3, seed=seed, reward_range=(0, 1))
+        for seed, env in enumerate((gym.make("CartPole-v1").unwrapped, gym.make("CartPole-v1")))
+    )
+    assert limited.metadata.horizon == 500
+    for parts in ([unlimited, limited], [limited, unlimited]):
+        assert ove.Trajectories.concat(parts).metadata.horizon is None

@@ -196,7 +196,7 @@ def test_merged_metadata_keep_the_weakest_assumption() -> None:
     one, two = some(2, reward_range=(0, 1), horizon=60), some(2, reward_range=(-1, 0.5))
     joined = ove.Trajectories.concat([one, two, some(2)]).metadata
     assert joined.reward_range == (-1.0, 1.0)
-    assert joined.horizon == 60
+    assert joined.horizon is None
 
 
 def test_every_field_of_the_metadata_says_how_it_is_merged() -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+from typing import Any
+
 import pytest
 
 import ove_sb3 as ove
@@ -82,3 +85,26 @@ def test_bounds_that_are_not_guaranteed_decide_nothing() -> None:
     verdict = decided("mean <= 8", 2.0, 7.0, guaranteed=False)
     assert verdict.status == "undecided"
     assert "the log is adaptive" in verdict.reason
+
+
+@pytest.mark.parametrize("operator", ["≤", "=<", "==", "", None])
+def test_an_operator_that_is_not_known_is_refused(operator: Any) -> None:
+    with pytest.raises(ove.InvalidInputError, match="`operator` must be one of <=, >=, <, >"):
+        ove.Requirement(ove.Mean(), operator, 0.2)
+
+
+@pytest.mark.parametrize("limit", [math.nan, math.inf, "2", None])
+def test_a_limit_that_is_no_number_is_refused(limit: Any) -> None:
+    with pytest.raises(ove.InvalidInputError, match="`limit` must"):
+        ove.Requirement(ove.Mean(), "<=", limit)
+
+
+@pytest.mark.parametrize("reference", ["candidate", "behavior:", "behavior:x", 0])
+def test_a_reference_that_is_not_known_is_refused(reference: Any) -> None:
+    with pytest.raises(ove.InvalidInputError, match="`reference` must"):
+        ove.Requirement(ove.Mean(), "<=", 0.0, reference)
+
+
+def test_a_requirement_takes_the_short_name_of_a_quantity() -> None:
+    requirement = ove.Requirement("mean", "<=", 2)  # type: ignore[arg-type]
+    assert requirement == ove.Requirement.parse("mean <= 2")
