@@ -89,8 +89,8 @@ def _check_normalizer(normalizer: VecNormalize | None) -> None:
             raise InvalidInputError(
                 "`vec_normalize`, or the model's own VecNormalize, must be the only one that "
                 "normalizes observations, got one around another VecNormalize with norm_obs=True: "
-                "probabilities are computed from observations that one has normalized. Train again, "
-                "and use one VecNormalize, with norm_obs and norm_reward."
+                "probabilities are computed from observations that one has normalized. Train "
+                "again, and use one VecNormalize, with norm_obs and norm_reward."
             )
         inner = inner.venv
 
