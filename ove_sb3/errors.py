@@ -80,7 +80,7 @@ class BehaviorError(InvalidInputError):
 
 
 class MeanWeightError(AssumptionError):
-    """Importance weights are more than 1 on average, beyond doubt: some probability is wrong."""
+    """Importance weights are not 1 on average, beyond doubt: a probability or bound is wrong."""
 
 
 class WeightOverflowError(OveError, OverflowError):

@@ -87,6 +87,12 @@ def split_normalizer(venv: VecEnv) -> tuple[VecEnv, VecNormalize | None]:
     normalizer = None
     while isinstance(venv, (VecTransposeImage, VecNormalize)):
         if isinstance(venv, VecNormalize):
+            if normalizer is not None:
+                raise InvalidInputError(
+                    "`env` must have at most one VecNormalize, got one around another: "
+                    "probabilities are computed from observations that one has normalized. Train "
+                    "again, and use one VecNormalize, with norm_obs and norm_reward."
+                )
             normalizer = venv
         venv = venv.venv
     inner = venv

@@ -10,10 +10,10 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from ove_sb3._validation import check_integer, check_range, check_real
+from ove_sb3._validation import FloatArray, check_integer, check_range, check_real
 from ove_sb3.errors import AssumptionError, InvalidInputError, MeanWeightError
 
-from .assigned import balanced
+from .assigned import balanced, is_assigned, share_factors
 from .label import Evidence
 from .stated import Assumption
 from .statistics import TrajectoryStatistics
@@ -24,7 +24,7 @@ _SLACK_OF_FOUND = 1e-3  # with a bound on ratios of networks, which compute in s
 _SINGLE_PRECISION = 2.0**-23  # relative: rounding of rewards in single precision
 _SLACK_OF_WIDTH, _ROUNDING = 1e-3, 1e-12  # the most of it, relative to the range's width
 _LONGEST_SUM = 1_000_000
-_BET_SIZES = (0.003, 0.03, 0.3, 0.9)  # on weights being too large
+_BET_SIZES = (0.003, 0.03, 0.3, 0.9)  # on the mean weight, in units of the largest loss
 _BEYOND_DOUBT = math.log(1e6)
 FROM_DATA = "from_data"
 _UNSEEN = " Values that were never seen cannot be."
@@ -207,7 +207,9 @@ class Assumptions:
         """Bounds on the ratio of one step and on the weight of a trajectory."""
         weight = math.inf
         ratio = self._ratio_limit(stats, stated)
-        if stats.horizon is not None and ratio < math.inf:
+        if ratio == 1.0:
+            weight = 1.0
+        elif stats.horizon is not None and ratio < math.inf:
             weight = math.exp(min(stats.horizon * math.log(ratio), 709.0))
             weight = weight if weight < math.exp(709.0) else math.inf
         if self.max_weight is not None:
@@ -315,28 +317,49 @@ def _containing(
     return min(stated[0], observed[0]), max(stated[1], observed[1])
 
 
-def check_mean_weight(stats: TrajectoryStatistics, n_unfinished: int) -> None:
-    """Refuse weights whose mean is more than 1 beyond doubt: some probability must be wrong.
+def check_mean_weight(
+    stats: TrajectoryStatistics, n_unfinished: int, max_weight: float = math.inf
+) -> None:
+    """Refuse weights whose mean is not 1 beyond doubt: some probability or bound must be wrong.
 
-    Bets on weights above 1 with a few fixed bet sizes. Where all probabilities are right, this
-    refuses with probability at most 1e-6 (Ville's inequality).
+    Bets on weights above 1 with a few fixed bet sizes, and against them where they have a bound.
+    Where probabilities and bound are right, each side refuses with probability at most 1e-6
+    (Ville's inequality).
     """
     weights = balanced(stats).weights
-    # An episode that never ended counts as one of weight 0, which is the least it can have.
-    gains = np.array(
-        [
-            np.sum(np.log1p(size * (weights - 1.0))) + n_unfinished * math.log1p(-size)
-            for size in _BET_SIZES
-        ]
+    got = (
+        "importance weights must be 1 on average, got a mean of "
+        f"{float(weights.mean()):.4g} over {len(stats)} trajectories, which is"
     )
-    if np.logaddexp.reduce(gains) - math.log(len(_BET_SIZES)) >= _BEYOND_DOUBT:
+    # An episode that never ended counts as one of weight 0, which is the least it can have.
+    if _beyond_doubt(weights - 1.0, -1.0, n_unfinished, 1.0):
         raise MeanWeightError(
-            "importance weights must be 1 on average, got a mean of "
-            f"{float(weights.mean()):.4g} over {len(stats)} trajectories, which is more than "
+            f"{got} more than "
             "1 beyond doubt: log-probabilities of the behavior or of the candidate are wrong, or "
             "episodes were left out because of what happened in them. Pass log-probabilities, not "
             "probabilities, of the action that was executed, as it was drawn, and all episodes."
         )
+    if math.isinf(max_weight):
+        return
+    if is_assigned(stats):
+        max_weight *= float(share_factors(stats, np.arange(len(stats))).max())
+    most = max(max_weight, float(weights.max()))  # larger by rounding only
+    # Here it counts as one of the largest weight.
+    if _beyond_doubt(1.0 - weights, 1.0 - most, n_unfinished, max(most - 1.0, 1.0)):
+        raise MeanWeightError(
+            f"{got} less than 1 beyond doubt, given that no weight exceeds {max_weight:.4g}: the "
+            "behavior lacks actions that the candidate takes, logged probabilities are too large, "
+            "`max_ratio` or `max_weight` is too small, or episodes were left out because of what "
+            "happened in them. Log with a behavior that can take every action of the candidate, "
+            "such as a mixture with it, and state bounds that follow from how it was built."
+        )
+
+
+def _beyond_doubt(gains: FloatArray, least: float, n_least: int, largest_loss: float) -> bool:
+    """Whether bets on gains with mean 0, of which `n_least` more are the `least`, win too much."""
+    sizes = np.array(_BET_SIZES) / largest_loss
+    capital = [np.sum(np.log1p(b * gains)) + n_least * math.log1p(b * least) for b in sizes]
+    return bool(np.logaddexp.reduce(capital) - math.log(len(sizes)) >= _BEYOND_DOUBT)
 
 
 def _weight_bound(value: object, name: str) -> float | None:

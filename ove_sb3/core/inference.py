@@ -295,7 +295,7 @@ def compute_interval(
         stats, limits = reweighted(stats, factors), limits.reweighted(float(factors.max()))
     if method.proven:
         assumptions.check_bounded()
-        check_mean_weight(stats, method.n_unfinished(stats))
+        check_mean_weight(stats, method.n_unfinished(stats), limits.max_weight)
     delta = assumptions.delta
     tail = delta / 2 if side == "both" else delta
     tails = Tails(tail if side != "upper" else 0.0, tail if side != "lower" else 0.0)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from stable_baselines3.common.policies import BasePolicy
 from stable_baselines3.common.preprocessing import is_image_space, preprocess_obs
 from stable_baselines3.common.torch_layers import FlattenExtractor
-from stable_baselines3.common.vec_env import VecNormalize
+from stable_baselines3.common.vec_env import VecEnvWrapper, VecNormalize
 
 from ove_sb3.errors import PLACE, InvalidInputError
 from ove_sb3.policies.observations import Observation
@@ -39,6 +39,7 @@ class ObservationReader:
     def __init__(
         self, policy: BasePolicy, network: Any, extractor: str, normalizer: VecNormalize | None
     ) -> None:
+        _check_normalizer(normalizer)
         self.policy, self.network, self.normalizer = policy, network, normalizer
         self.space = policy.observation_space
         self._extractor = extractor
@@ -78,6 +79,20 @@ class ObservationReader:
 
     def _flat(self, observations: Observation) -> NDArray[np.float32]:
         return np.asarray(observations, dtype=np.float32).reshape(len(observations), -1)
+
+
+def _check_normalizer(normalizer: VecNormalize | None) -> None:
+    """Refuse a VecNormalize around another one that normalizes observations, too."""
+    inner = None if normalizer is None else normalizer.venv
+    while isinstance(inner, VecEnvWrapper):
+        if isinstance(inner, VecNormalize) and inner.norm_obs:
+            raise InvalidInputError(
+                "`vec_normalize`, or the model's own VecNormalize, must be the only one that "
+                "normalizes observations, got one around another VecNormalize with norm_obs=True: "
+                "probabilities are computed from observations that one has normalized. Train "
+                "again, and use one VecNormalize, with norm_obs and norm_reward."
+            )
+        inner = inner.venv
 
 
 class PlainMlp:
