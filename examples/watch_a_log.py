@@ -18,8 +18,10 @@ import ove_sb3 as ove
 REQUIREMENTS = ["mean >= 7.5", "variance <= 5"]
 
 
-def serve(policy: ove.MixturePolicy, path: Path, n_episodes: int, seed: int) -> None:
-    """Run the service for a day, logging to `path`."""
+def serve(new: PPO, path: Path, n_episodes: int, seed: int) -> None:
+    """Run the service for a day, logging to `path`; every day needs other seeds."""
+    old = ove.UniformPolicy(spaces.Discrete(2), new.observation_space)
+    policy = ove.MixturePolicy([old, new], [0.5, 0.5], per="episode", rng=1000 + seed)
     env = ove.LogActionProbability(gym.make("CartPole-v1"), policy, path=path, reward_range=(0, 1))
     for k in range(n_episodes):
         observation, _ = env.reset(seed=seed if k == 0 else None)
@@ -34,12 +36,10 @@ def serve(policy: ove.MixturePolicy, path: Path, n_episodes: int, seed: int) -> 
 def main() -> None:
     """Serve and watch until there is a decision."""
     new = PPO("MlpPolicy", "CartPole-v1", seed=1, device="cpu")
-    old = ove.UniformPolicy(spaces.Discrete(2), new.observation_space)
-    policy = ove.MixturePolicy([old, new], [0.5, 0.5], per="episode", rng=0)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "service"
         for day in range(1, 15):
-            serve(policy, path, 100, seed=day)
+            serve(new, path, 100, seed=day)
             decision = ove.watch(path, new, REQUIREMENTS, gamma=0.9, timeout=0)
             print(f"day {day}: {decision.progress}")
             if decision.status != "undecided":

@@ -21,6 +21,7 @@ from stable_baselines3.common.noise import VectorizedActionNoise
 from stable_baselines3.common.vec_env import VecNormalize
 
 from ove_sb3._validation import FloatArray
+from ove_sb3.data.seeds import SeedRange
 from ove_sb3.errors import InvalidInputError, UnsupportedPolicyError
 from ove_sb3.policies.bounds import BoxBounds
 from ove_sb3.policies.box import NoisyUniform
@@ -30,11 +31,13 @@ from ove_sb3.policies.observations import Observation
 from ove_sb3.policies.policy import Masks, Policy, PolicyContext
 from ove_sb3.policies.sb3.actor_critic import ActorCriticAdapter
 from ove_sb3.policies.sb3.dqn import GreedyAdapter
+from ove_sb3.policies.sb3.generators import space_generator
 from ove_sb3.policies.sb3.noise import GaussianNoise
 from ove_sb3.policies.sb3.td3 import TD3Adapter
 from ove_sb3.policies.uniform import uniform_distribution
 
 from .callers import STEP_METHODS, check_actor, check_normalizer, passes_on
+from .draws import see_states
 
 _IN_CALLBACKS = ("on_step", "on_rollout_start", "on_rollout_end")
 _MAX_FRAMES = 40  # between a step of an environment and `collect_rollouts`
@@ -78,10 +81,31 @@ class ActionSource:
         self._start = np.ones(n_envs, dtype=np.bool_)
         self._state: Any = None
         self._matrix: Any = None
+        self._states = self._see_states()
 
     def restart(self) -> None:
         """Begin new episodes: the environments were reset."""
         self._start[:] = True
+
+    def before_draw(self) -> None:
+        """Note the states of the random generators before the first action is drawn."""
+        self._states = self._see_states()
+
+    def drawn_from(self) -> tuple[SeedRange, ...]:
+        """Entries of `Metadata.seeds` for the generators that the first action was drawn from.
+
+        None if they have not moved: the action was drawn in another way, or in another process.
+        """
+        states = see_states(self.policy.generators())
+        if self.adaptive and self._warming_up():
+            states += see_states(space_generator(self.model.action_space))
+        return () if set(states) <= set(self._states) else states
+
+    def _see_states(self) -> tuple[SeedRange, ...]:
+        states = see_states(self.policy.generators())
+        if hasattr(self.model, "learning_starts"):
+            states += see_states(space_generator(self.model.action_space))  # of the warm-up
+        return states
 
     def log_prob(
         self, observations: Observation, actions: NDArray[Any], masks: Masks | None

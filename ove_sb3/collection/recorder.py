@@ -16,7 +16,7 @@ from ove_sb3._validation import FloatArray, IntArray, check_integer
 from ove_sb3.core.stopping import LoggingRecord, begin_key
 from ove_sb3.data.log_ids import new_log_id
 from ove_sb3.data.metadata import Metadata
-from ove_sb3.data.seeds import reset_seeds
+from ove_sb3.data.seeds import SeedRange, reset_seeds
 from ove_sb3.data.trajectories import Trajectories, join_parts
 from ove_sb3.data.writer import EpisodeWriter
 from ove_sb3.errors import InvalidInputError
@@ -215,12 +215,18 @@ class Recorder:
         n_distinct = len(self._seeds) + len(seeds)
         self._seeds.update(seeds)
         repeated = len(self._seeds) < n_distinct
+        self.add_seeds(reset_seeds(self.metadata.log_ids[0], seeds))
+        if repeated and not self.metadata.repeated_seeds:
+            self.mark_all(repeated_seeds=True)
+
+    def add_seeds(self, entries: Sequence[SeedRange]) -> None:
+        """Record entries of `Metadata.seeds` in the episodes that end from now on."""
+        if not entries:
+            return
         # Earlier ones are in the metadata of the episodes that have ended since.
         kept = self.metadata.seeds if self._ended_before_seeds == self.n_episodes else ()
         self._ended_before_seeds = self.n_episodes
-        self.mark(seeds=(*kept, *reset_seeds(self.metadata.log_ids[0], seeds)))
-        if repeated and not self.metadata.repeated_seeds:
-            self.mark_all(repeated_seeds=True)
+        self.mark(seeds=(*kept, *entries))
 
     def mark(self, **changes: Any) -> None:
         """Set metadata of the episodes that end from now on."""

@@ -113,6 +113,8 @@ class StepLogger:
         self.recorder.restart(seeds)
         if self.source is not None:
             self.source.restart()
+            if self._fresh:
+                self.source.before_draw()
 
     def before_step(self, actions: NDArray[Any], masks: Any) -> None:
         """Compute the log-probabilities of actions that are about to be executed."""
@@ -121,10 +123,13 @@ class StepLogger:
             return
         if self.observations is None:
             raise InvalidInputError("`reset` must be called before the first step.")
+        first = self._fresh and self.source.model is not self._model
         if self._fresh:
             self._start_model(self.source)
         log_probs = self.source.log_prob(self.observations, np.array(actions), masks)
         self._acted = True  # it was not refused
+        if first:
+            self.recorder.add_seeds(self.source.drawn_from())
         self._check_drawn(self.source)
         columns = self.source.columns
         self.step = copy_step(self.observations, actions, log_probs, masks, columns)

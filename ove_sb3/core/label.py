@@ -58,9 +58,11 @@ _AGAINST = {
         "for each of them"
     ),
     "repeated_seeds": (
-        "environments were started from the same seed more than once, so that their episodes share "
-        "random numbers and are dependent: pass a seed to the first reset only, and another seed "
-        "to every log"
+        "environments or policies were started from the same seed more than once, so that their "
+        "episodes share random numbers and are dependent: pass a seed to the first reset only, and "
+        "another seed to every log. A process that logs with a loaded model needs another seed "
+        "every time it is started: call model.set_random_seed(k) after loading, and give built-in "
+        "policies no fixed `rng`"
     ),
     "repeated_episodes": (
         "some episodes are in the log more than once, so the trajectories are not independent: "

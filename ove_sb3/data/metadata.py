@@ -75,8 +75,8 @@ class Metadata:
         Episodes were assigned to these policies instead, as in an A/B test, and the weights are the
         realized shares, see `as_mixture`.
     repeated_seeds : bool
-        Environments were started from the same seed more than once: their episodes share random
-        numbers. Found from `seeds` where logs are joined.
+        Environments or policies were started from the same seed more than once: their episodes
+        share random numbers. Found from `seeds` where logs are joined.
     repeated_episodes : bool
         Some episodes are in the log more than once.
     selected_episodes : bool
@@ -92,7 +92,9 @@ class Metadata:
     seeds : tuple of (str, str, int, int)
         Seeds that environments were started from: identifier of the log, kind, first and last seed.
         The kind is "reset" for seeds passed to ``reset`` (environment i of a VecEnv has seed + i),
-        and "collect" for that of `collect`, which derives others from it.
+        and "collect" for that of `collect`, which derives others from it. Entries of the kind
+        "actions" hold the state, as a number, of the random generator from which the model of a
+        wrapper had drawn its first action.
     """
 
     env_id: str | None = None

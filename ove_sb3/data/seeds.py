@@ -1,7 +1,8 @@
-"""Seeds that the environments of a log were started from.
+"""Seeds that the environments of a log were started from, and states that actions were drawn from.
 
 An entry is (identifier of the log, kind, first seed, last seed). Equal seeds of one kind give equal
 random numbers. All parts of a log have its identifier, so that they are not taken for two logs.
+Actions have an identifier of their own: several logs may share one batch of them.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from ove_sb3.errors import InvalidInputError
 
 SeedRange = tuple[str, str, int, int]
 
-_RESET, _COLLECT = "reset", "collect"  # kinds
+_RESET, _COLLECT, _ACTIONS = "reset", "collect", "actions"  # kinds
 _MOST_RANGES = 1000  # of one log
 
 
@@ -33,12 +34,17 @@ def collect_seed(log_id: str, seed: int) -> tuple[SeedRange, ...]:
     return ((log_id, _COLLECT, seed, seed),)
 
 
+def action_state(draw_id: str, state: int) -> SeedRange:
+    """Entry for a state, as a number, of the generator that actions were drawn from."""
+    return draw_id, _ACTIONS, state, state
+
+
 def check_seeds(values: Any) -> tuple[SeedRange, ...]:
     """Entries in order; those of one log are disjoint, and not too many."""
     if not isinstance(values, (list, tuple)) or not all(map(_is_entry, values)):
         raise InvalidInputError(
-            "`seeds` must be a sequence of entries (log id, 'reset' or 'collect', first seed, last "
-            f"seed), got {values!r}. Keep those of the log, data.metadata.seeds."
+            "`seeds` must be a sequence of entries (log id, 'reset', 'collect' or 'actions', first "
+            f"seed, last seed), got {values!r}. Keep those of the log, data.metadata.seeds."
         )
     entries = sorted((log, kind, int(first), int(last)) for log, kind, first, last in values)
     if len(entries) < 2:
@@ -66,7 +72,7 @@ def _is_entry(value: Any) -> bool:
     log, kind, *ends = value
     return (
         isinstance(log, str)
-        and kind in (_RESET, _COLLECT)
+        and kind in (_RESET, _COLLECT, _ACTIONS)
         and all(isinstance(end, (int, np.integer)) for end in ends)
         and ends[0] <= ends[1]
     )

@@ -5,7 +5,7 @@ They act through ``predict``, like a model of stable-baselines3, and need neithe
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -92,6 +92,10 @@ class BuiltInPolicy(Policy):
         if next_state is None:  # known only after the draw
             next_state = distribution.state
         return (actions[0] if batch.single else actions), next_state
+
+    @override
+    def generators(self) -> Iterable[tuple[Any, Any]]:
+        return ((self._rng, self._rng.bit_generator.state),)
 
     @override
     def mutable_parts(self) -> Iterator[Part]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -44,6 +44,10 @@ class Deterministic(BuiltInPolicy):
         point = own.point_mass()
         point.state = own.state
         return point
+
+    @override
+    def generators(self) -> Iterable[tuple[Any, Any]]:
+        return ()
 
     @override
     def unroll(

@@ -98,6 +98,13 @@ class Policy(ABC):
         """Whether its action noise depends on earlier noise, as Ornstein-Uhlenbeck noise does."""
         return False
 
+    def generators(self) -> Iterable[tuple[Any, Any]]:
+        """Random generators that its model draws actions from, with their states now.
+
+        None if they are unknown, or if actions are not random.
+        """
+        return ()
+
     def provenance(self) -> Provenance:
         """Logs that it was trained on or selected by."""
         return read_provenance(self, *self.origins)

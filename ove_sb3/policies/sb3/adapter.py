@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import numpy as np
 import torch
@@ -73,6 +74,12 @@ class NetworkAdapter(Policy):
         """Weights, statistics and exploration."""
         yield from tensor_parts(self.network)
         yield from normalizer_parts(self.normalizer)
+
+    @override
+    def generators(self) -> Iterable[tuple[Any, Any]]:
+        if self.policy.device.type == "cuda":
+            return ((torch.cuda, torch.cuda.get_rng_state(self.policy.device).numpy()),)
+        return ((torch, torch.get_rng_state().numpy()),)
 
     @contextmanager
     def _forward(self) -> Iterator[None]:

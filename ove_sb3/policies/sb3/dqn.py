@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import torch
@@ -21,6 +21,7 @@ from ove_sb3.policies.uniform import epsilon_greedy_range
 
 from . import acting
 from .adapter import NetworkAdapter
+from .generators import numpy_generator, space_generator
 from .networks import refuse_nan
 
 
@@ -83,6 +84,12 @@ class GreedyAdapter(NetworkAdapter):
         array = values.cpu().numpy()
         refuse_nan(array, observations)
         return array
+
+    @override
+    def generators(self) -> Iterable[tuple[Any, Any]]:
+        if self.epsilon == 0.0:
+            return ()
+        return (*numpy_generator(), *space_generator(self.model.action_space))
 
     @override
     def _learned_parts(self) -> Iterator[Part]:

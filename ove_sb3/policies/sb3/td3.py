@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -23,6 +23,7 @@ from ove_sb3.policies.rounding import SquashedGrid
 
 from . import acting
 from .adapter import NetworkAdapter
+from .generators import numpy_generator
 from .networks import refuse_nan
 from .noise import GaussianNoise
 
@@ -81,6 +82,10 @@ class TD3Adapter(NetworkAdapter):
     @override
     def has_noise_state(self) -> bool:
         return self.noise.has_state
+
+    @override
+    def generators(self) -> Iterable[tuple[Any, Any]]:
+        return numpy_generator()
 
     def mean(self, observations: Observation) -> FloatArray:
         """Output of the actor in [-1, 1], (n, d), to which SB3 adds the noise.
