@@ -15,7 +15,7 @@ from tests.policies.toys import toys
 ONE = "use one VecNormalize, with norm_obs and norm_reward"
 
 
-def nested(inner: str, outer: str, venv: Any = None) -> VecNormalize:
+def nested(inner: str, outer: str, venv: Any = None) -> Any:
     venv = toys(2) if venv is None else venv
     for normalized in (inner, outer):
         venv = VecNormalize(
