@@ -15,7 +15,7 @@ from tests.policies.toys import toys
 ONE = "use one VecNormalize, with norm_obs and norm_reward"
 
 
-def nested(inner: str, outer: str, venv: Any = None) -> VecNormalize:
+def nested(inner: str, outer: str, venv: Any = None) -> Any:
     venv = toys(2) if venv is None else venv
     for normalized in (inner, outer):
         venv = VecNormalize(
@@ -47,11 +47,11 @@ def test_candidates_with_two_normalizers_are_refused(inner: str, outer: str) -> 
     venv = nested(inner, outer)
     model = trained(venv)
     data = ove.collect(ove.UniformPolicy(venv.action_space), toys(2), 4, seed=0)
-    for options in ({}, {"vec_normalize": venv}):
+    for given in (None, venv):
         with pytest.raises(ove.InvalidInputError, match=ONE):
-            ove.evaluate(data, model, gamma=0.9, reward_range=(0, 1), **options)
+            ove.evaluate(data, model, gamma=0.9, reward_range=(0, 1), vec_normalize=given)
         with pytest.raises(ove.InvalidInputError, match=ONE):
-            ove.log_prob(model, data, **options)  # type: ignore[arg-type]
+            ove.log_prob(model, data, vec_normalize=given)
 
 
 def test_a_second_normalizer_of_rewards_does_not_matter_to_a_candidate() -> None:
