@@ -27,11 +27,12 @@ from ove_sb3.policies.bounds import BoxBounds
 from ove_sb3.policies.box import NoisyUniform
 from ove_sb3.policies.dispatch import as_policy
 from ove_sb3.policies.distribution import ActionDistribution
+from ove_sb3.policies.fingerprint import tensor_bytes
 from ove_sb3.policies.observations import Observation
 from ove_sb3.policies.policy import Masks, Policy, PolicyContext
 from ove_sb3.policies.sb3.actor_critic import ActorCriticAdapter
 from ove_sb3.policies.sb3.dqn import GreedyAdapter
-from ove_sb3.policies.sb3.generators import space_generator
+from ove_sb3.policies.sb3.generators import numpy_state, space_generator
 from ove_sb3.policies.sb3.noise import GaussianNoise
 from ove_sb3.policies.sb3.td3 import TD3Adapter
 from ove_sb3.policies.uniform import uniform_distribution
@@ -82,6 +83,7 @@ class ActionSource:
         self._state: Any = None
         self._matrix: Any = None
         self._states = self._see_states()
+        self._coin = numpy_state() if self.shares_exploration else b""
 
     def restart(self) -> None:
         """Begin new episodes: the environments were reset."""
@@ -100,6 +102,20 @@ class ActionSource:
         if self.adaptive and self._warming_up():
             states += see_states(space_generator(self.model.action_space))
         return () if set(states) <= set(self._states) else states
+
+    def decision(self) -> bytes | None:
+        """What the last action was decided by if others share it; equal only for one decision.
+
+        The state of the generator after DQN's coin, or the noise matrix of gSDE if there is one for
+        all environments. None for other policies, and if the action was drawn in another way.
+        """
+        if self.shares_exploration:
+            before, self._coin = self._coin, numpy_state()
+            return None if self._coin == before else self._coin
+        kind = self._gsde()
+        if kind is None or len(kind.exploration_matrices) > 1:
+            return None
+        return tensor_bytes(kind.exploration_mat)
 
     def _see_states(self) -> tuple[SeedRange, ...]:
         states = see_states(self.policy.generators())
@@ -236,9 +252,8 @@ class ActionSource:
     # --- actions that cannot be logged
 
     def _check_noise_matrix(self) -> None:
-        network: Any = getattr(self.policy, "network", None)
-        kind = getattr(network, "action_dist", None)
-        if not isinstance(kind, StateDependentNoiseDistribution):
+        kind = self._gsde()
+        if kind is None:
             return
         if kind.exploration_mat is self._matrix:
             raise UnsupportedPolicyError(
@@ -252,6 +267,11 @@ class ActionSource:
                 f"got {len(kind.exploration_matrices)}. Call reset_noise({self.n_envs})."
             )
         self._matrix = kind.exploration_mat
+
+    def _gsde(self) -> StateDependentNoiseDistribution | None:
+        network: Any = getattr(self.policy, "network", None)
+        kind = getattr(network, "action_dist", None)
+        return kind if isinstance(kind, StateDependentNoiseDistribution) else None
 
     def _refuse_noiseless(self, observations: Observation, actions: NDArray[Any]) -> None:
         """Refuse an actor's output without noise, also if the noise has a nonzero mean."""

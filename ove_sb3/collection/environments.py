@@ -32,6 +32,11 @@ _RUNNING = (
     *known_classes(gym.wrappers, *_NORMALIZING),
     *known_classes(getattr(gym.wrappers, "vector", None), *_NORMALIZING),
 )
+_WORKERS = ("_worker", "_async_worker")
+_WORKER_MODULES = (
+    "stable_baselines3.common.vec_env.subproc_vec_env",
+    "gymnasium.vector.async_vector_env",
+)
 DEFAULT_N_ENVS = 8  # on every machine: the episodes that a seed gives depend on it
 
 
@@ -147,6 +152,16 @@ def n_parallel_envs() -> int:
                 return int(owner.num_envs)
         frame = frame.f_back
     return 1
+
+
+def in_worker() -> bool:
+    """Whether the caller runs in a process of a vectorized environment, which steps others too."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        if frame.f_code.co_name in _WORKERS and frame.f_globals.get("__name__") in _WORKER_MODULES:
+            return True
+        frame = frame.f_back
+    return False
 
 
 def has_masks(venv: VecEnv) -> bool:

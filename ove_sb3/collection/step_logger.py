@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+import weakref
 from collections.abc import Sequence
 from typing import Any
 
@@ -17,12 +18,17 @@ from ove_sb3.policies.observations import copy_observations
 from ove_sb3.policies.provenance import mark_trained
 
 from .action_source import ActionSource
-from .environments import check_spaces, n_parallel_envs
+from .environments import check_spaces, in_worker, n_parallel_envs
 from .mode_test import ModeTest
 from .recorder import Recorder
 from .steps import Step, check_signals, copy_outcome, copy_step
 
 _CERTAIN = -1e-6  # log-probability of an action that is always taken
+
+
+# The last decision of a model, see `ActionSource.decision`, and who logged it.
+_DECISIONS: weakref.WeakKeyDictionary[Any, tuple[bytes, weakref.ref[StepLogger]]]
+_DECISIONS = weakref.WeakKeyDictionary()
 
 
 class StepLogger:
@@ -93,18 +99,29 @@ class StepLogger:
         if self._shared or not source.shares_exploration:
             return
         n_envs = n_parallel_envs() if isinstance(self.env, gym.Env) else self.recorder.n_envs
-        if n_envs == 1:
+        if n_envs > 1:
+            self._shared = True
+            self.recorder.mark(shared_exploration=True)
+            _warn_shared(source, f"all of its {n_envs} environments")
+        elif in_worker():
+            self._shared = True
+            self.recorder.mark(shared_exploration=True)
+            _warn_shared(source, "all of its environments")
+
+    def _compare_decision(self, source: ActionSource) -> None:
+        """Notice another wrapper whose last action the model decided on together with this one."""
+        if not isinstance(self.env, gym.Env) or (decision := source.decision()) is None:
             return
-        self._shared = True
-        self.recorder.mark(shared_exploration=True)
-        warnings.warn(
-            f"{type(source.model).__name__} decides once for all of its {n_envs} environments "
-            "whether to explore, in `learn` and in `predict`: their episodes are dependent, and "
-            "intervals from this log are labeled approximate. Log with one environment, or use "
-            "ove_sb3.collect, which decides for each of them.",
-            DependenceWarning,
-            stacklevel=2,
-        )
+        last, other = _DECISIONS.get(source.model, (None, None))
+        _DECISIONS[source.model] = decision, weakref.ref(self)
+        if other is None or decision != last or (logger := other()) is self:
+            return
+        for one in (self, logger):
+            if one is not None and not one._shared:
+                one._shared = True
+                # An episode of one step may have ended already.
+                one.recorder.mark_all(shared_exploration=True)
+                _warn_shared(source, "several environments")
 
     def restart(self, observations: Any, seeds: Sequence[int] = ()) -> None:
         """Begin new episodes with these observations, and seeds if any were set."""
@@ -128,6 +145,7 @@ class StepLogger:
             self._start_model(self.source)
         log_probs = self.source.log_prob(self.observations, np.array(actions), masks)
         self._acted = True  # it was not refused
+        self._compare_decision(self.source)
         if first:
             self.recorder.add_seeds(self.source.drawn_from())
         self._check_drawn(self.source)
@@ -185,3 +203,15 @@ class StepLogger:
         if not self._trained:
             self._trained = True
             mark_trained(source.model, self.recorder.metadata.log_ids)
+
+
+def _warn_shared(source: ActionSource, environments: str) -> None:
+    what = "whether" if source.shares_exploration else "how"  # one noise matrix of gSDE
+    warnings.warn(
+        f"{type(source.model).__name__} decides once for {environments} {what} to explore, in "
+        "`learn` and in `predict`: their episodes are dependent, and intervals from this log are "
+        "labeled approximate. Log with one environment, or use ove_sb3.collect, which decides for "
+        "each of them.",
+        DependenceWarning,
+        stacklevel=2,
+    )

@@ -19,3 +19,9 @@ def space_generator(space: spaces.Space[Any]) -> Generators:
     """The generator of ``space.sample()`` and its state; none if it was never used or seeded."""
     generator = space._np_random
     return () if generator is None else ((generator, generator.bit_generator.state),)
+
+
+def numpy_state() -> bytes:
+    """State of the generator behind ``np.random.rand()``, quickly."""
+    state: Any = np.random.get_state()  # noqa: NPY002
+    return bytes(f"{state[2:]}", "ascii") + state[1].tobytes()
