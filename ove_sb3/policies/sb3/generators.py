@@ -24,4 +24,4 @@ def space_generator(space: spaces.Space[Any]) -> Generators:
 def numpy_state() -> bytes:
     """State of the generator behind ``np.random.rand()``, quickly."""
     state: Any = np.random.get_state()  # noqa: NPY002
-    return bytes(f"{state[2:]}", "ascii") + state[1].tobytes()
+    return b"".join((str(state[2:]).encode(), state[1].tobytes()))
