@@ -94,6 +94,14 @@ class Places:
         return np.flatnonzero(self.source == np.uint64(source))
 
 
+def places_of(log: Any) -> Places:
+    """Where the episodes of a log come from: other logs in memory, or itself."""
+    if log.places is None:
+        object.__setattr__(log, "places", Places.of_all(log.metadata.log_ids, len(log)))
+    places: Places = log.places
+    return places
+
+
 class Taken:
     """Episodes that were joined so far.
 

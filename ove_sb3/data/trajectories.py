@@ -44,7 +44,7 @@ from .frames import to_pandas, to_table
 from .joining import check_parts, joined_fields
 from .log_ids import content_log_id, digest_of, split_log_ids
 from .metadata import Metadata, merge, stored_metadata
-from .places import Places, Taken, may_repeat
+from .places import Places, Taken, may_repeat, places_of
 from .table import read_steps
 
 if TYPE_CHECKING:
@@ -404,16 +404,8 @@ class Trajectories:
         return self._take(
             chosen,
             metadata=self.metadata.marked(**found),
-            places=self.own_places().take(chosen, one_by_one=one),
+            places=places_of(self).take(chosen, one_by_one=one),
         )
-
-    def own_places(self) -> Places:
-        """Where the episodes come from: other logs in memory, or this one."""
-        if self.places is None:
-            places = Places.of_all(self.metadata.log_ids, len(self))
-            object.__setattr__(self, "places", places)
-            return places
-        return self.places
 
     def _take(self, chosen: IntArray, **changes: Any) -> Trajectories:
         """The episodes with these indices, with further fields changed."""
@@ -458,7 +450,7 @@ class Trajectories:
                 part.episodes,
                 begins=part.begins,
                 metadata=replace(self.metadata, log_ids=ids, begun=part.begun),
-                places=self.own_places().take(part.episodes, one_by_one=False),
+                places=places_of(self).take(part.episodes, one_by_one=False),
             )
             for part, ids in zip((first, second), log_ids, strict=True)
         )
@@ -494,13 +486,13 @@ class Trajectories:
         longer = [log for log in logs if log.places is not None or len(log) > 1]
         taken = Taken()
         for log in longer:
-            taken.add(log.own_places())
+            taken.add(places_of(log))
         taken.repeated |= len(set(map(id, logs))) < len(logs) or may_repeat(longer)
         complete = len(longer) == len(logs)
         return cls(
             **joined_fields(logs),
             metadata=merge([log.metadata for log in logs]).marked(**taken.flags),
-            places=Places.join([log.own_places() for log in logs]) if complete else None,
+            places=Places.join([places_of(log) for log in logs]) if complete else None,
         )
 
     def to_batch(self) -> Batch:

@@ -22,7 +22,7 @@ from ove_sb3.store.writer import BatchWriter, agree_on_plan, amend_plan, compact
 from . import open_writers
 from .log_ids import is_content_id, new_log_id
 from .metadata import Metadata, merge
-from .places import Taken
+from .places import Taken, places_of
 from .trajectories import Trajectories, join_parts
 
 FLUSH_SECONDS = 5.0
@@ -118,7 +118,7 @@ class EpisodeWriter:
             )
         with self.lock:
             if episodes.places is not None or len(episodes) > 1:
-                self._taken.add(episodes.own_places())
+                self._taken.add(places_of(episodes))
             self._pending.episodes.append(episodes)
             self._pending.n += len(episodes)
             if self._pending.n >= self.flush_every:
