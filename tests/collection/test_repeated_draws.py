@@ -29,7 +29,7 @@ class Noisy(gym.Env[Any, Any]):
     """One step, whose reward is nearly the action; its mean is 1/2 if that is uniform."""
 
     observation_space = spaces.Box(0, 1, (1,), np.float32)
-    action_space = spaces.Discrete(2)
+    action_space: spaces.Space[Any] = spaces.Discrete(2)
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None

@@ -50,9 +50,10 @@ def prefers_one(seed: int) -> DQN:
     """Action 1 with probability 3/4, whatever is observed."""
     model = DQN("MlpPolicy", noisy(), policy_kwargs={"net_arch": [4]}, seed=seed, buffer_size=10)
     model.exploration_rate = 0.5
+    network: Any = model.q_net
     with torch.no_grad():
-        model.q_net.q_net[-1].weight.zero_()
-        model.q_net.q_net[-1].bias.copy_(torch.tensor([0.0, 1.0]))
+        network.q_net[-1].weight.zero_()
+        network.q_net[-1].bias.copy_(torch.tensor([0.0, 1.0]))
     return model
 
 
