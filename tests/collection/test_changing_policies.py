@@ -88,8 +88,8 @@ def test_a_registered_policy_that_does_not_change() -> None:
 def test_a_ramp_of_a_canary_takes_a_new_mixture() -> None:
     for per in ("step", "episode"):
         env = ove.LogActionProbability(Coin(), reward_range=(0, 1))
-        for share in (0.1, 0.5):
-            mixture = ove.MixturePolicy([OLD, NEW], [1 - share, share], per=per, rng=0)
+        for rng, share in enumerate((0.1, 0.5)):
+            mixture = ove.MixturePolicy([OLD, NEW], [1 - share, share], per=per, rng=rng)
             env.set_model(mixture)
             for _ in range(200):
                 observation, _ = env.reset()

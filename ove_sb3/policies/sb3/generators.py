@@ -24,4 +24,5 @@ def space_generator(space: spaces.Space[Any]) -> Generators:
 def numpy_state() -> bytes:
     """State of the generator behind ``np.random.rand()``, quickly."""
     state: Any = np.random.get_state()  # noqa: NPY002
-    return b"".join((str(state[2:]).encode(), state[1].tobytes()))
+    key: bytes = state[1].tobytes()
+    return key + str(state[2:]).encode()
