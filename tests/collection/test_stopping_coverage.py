@@ -14,6 +14,7 @@ from stable_baselines3 import PPO
 from stable_baselines3.common.vec_env import DummyVecEnv
 
 import ove_sb3 as ove
+from ove_sb3.core import inference
 from tests.problems.queue import Queue
 from tests.problems.visits import Visit
 
@@ -182,8 +183,12 @@ def test_bounds_hold_in_many_logs(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["many", "many learning"])
-def test_without_the_unfinished_ones_bounds_would_fail(name: str) -> None:
+def test_without_the_unfinished_ones_bounds_would_fail(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Bounds from these logs, if the episodes that never ended had not been recorded."""
+    # Most such logs are refused, because their mean weight is too small.
+    monkeypatch.setattr(inference, "check_mean_weight", lambda *_: None)
     counts, _ = misses(CASES[name], 5, forget=True)
     p_value = binomtest(max(counts.values()), 5, DELTA / 2, alternative="greater").pvalue
     assert p_value < SIGNIFICANT, f"a test without power: {counts}"

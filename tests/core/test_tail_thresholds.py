@@ -90,7 +90,7 @@ def test_scales_depend_on_the_past_only(monkeypatch: pytest.MonkeyPatch) -> None
     targets = []
     for later in (0.0, 0.5):
         ratios = log_ratios.copy()
-        ratios[cut:] -= later * rng.random(n - cut)
+        ratios[cut:] += later * rng.uniform(-0.5, 0.5, n - cut)
         stats = ove.trajectory_statistics(ratios, returns, np.ones(n, int), gamma=1.0, horizon=1)
         targets.append(targets_of(stats, monkeypatch))
     (one, schedule), (other, _) = targets
