@@ -34,7 +34,7 @@ def learn(n_steps: int, callback: ove.OffPolicyVarianceCallback | None) -> float
     return time.process_time() - start
 
 
-def main(n_steps: int = 20_000, n_episodes: int = 2_000, repeats: int = 5) -> None:
+def main(n_steps: int = 50_000, n_episodes: int = 2_000, repeats: int = 3) -> None:
     torch.set_num_threads(1)
     behavior = PPO("MlpPolicy", "CartPole-v1", n_steps=256, seed=0, device="cpu").learn(2_048)
     data = ove.collect(behavior, "CartPole-v1", n_episodes, n_envs=16, seed=0)

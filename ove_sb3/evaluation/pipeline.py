@@ -139,10 +139,11 @@ def _evaluate_statistics(
             advance(1)
             beside[base.name] = _approximate(stats, base, plan)
             advance(1)
+        estimates = {base.name: plan.estimate(stats, base) for base in bases}
         results = {
             quantity.name: QuantityResult(
                 quantity=quantity,
-                estimate=plan.estimate(stats, quantity),
+                estimate=_transformed_estimate(estimates[quantity.base.name], quantity),
                 estimator=plan.estimator(quantity),
                 interval=transformed(main[quantity.base.name], quantity),
                 approximate=_of_base(beside[quantity.base.name], quantity),
@@ -159,7 +160,7 @@ def _evaluate_statistics(
         warnings=(
             *diagnostics.warnings,
             *_warnings(plan, list(results.values()), missing),
-            *([] if missing else _impossible_estimates(stats, plan, main)),
+            *([] if missing else _impossible_estimates(stats, plan, estimates, main)),
         ),
         candidate=label,
         behavior=metadata.behavior,
@@ -187,6 +188,10 @@ def _approximate(stats: TrajectoryStatistics, quantity: Quantity, plan: Plan) ->
     if plan.assumptions.evidence.adaptive and not method.handles_adaptive:
         return None
     return _interval(stats, quantity, method, plan)
+
+
+def _transformed_estimate(value: float, quantity: Quantity) -> float:
+    return value if math.isnan(value) else quantity.transform(value)
 
 
 def _of_base(interval: Interval | None, quantity: Quantity) -> Interval | None:
@@ -230,12 +235,15 @@ def _warnings(plan: Plan, results: Sequence[QuantityResult], missing: str | None
 
 
 def _impossible_estimates(
-    stats: TrajectoryStatistics, plan: Plan, intervals: Mapping[str, Interval]
+    stats: TrajectoryStatistics,
+    plan: Plan,
+    estimates: Mapping[str, float],
+    intervals: Mapping[str, Interval],
 ) -> list[str]:
     """Warnings about estimates that were left out because they are impossible."""
     texts = []
     for base in plan.base_quantities:
-        if math.isnan(plan.estimate(stats, base)):
+        if math.isnan(estimates[base.name]):
             value = plan.unchecked_estimate(stats, base)
             texts.append(
                 f"there is no estimate of the {base.label}: {plan.estimator(base)!r} gives "
