@@ -120,4 +120,4 @@ def test_models_selected_by_the_log(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("make", [trained, selected])
 def test_many_models(make: Make, tmp_path: Path) -> None:
-    check_many(make, 60, tmp_path, power=True)
+    check_many(make, 100, tmp_path, power=True)

@@ -72,7 +72,7 @@ def test_beside_a_writer_that_is_killed(
     watcher = run("watch", n_envs)
     seen = [int(read_line(watcher)) for _ in range(2)]
     kill(writer)
-    writer = run("write", 1, n_envs, 40_000)
+    writer = run("write", 100, n_envs, 40_000)  # environment i has seed + i
     kill(watcher)
     known = json.loads(state.read_text())
     assert known["n"] >= seen[-1]
