@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import shutil
 import signal
 import tempfile
 from collections.abc import Iterator
+from multiprocessing.util import Finalize
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -43,11 +45,11 @@ def one_thread() -> None:
 @pytest.fixture(scope="session", autouse=True)
 def temporary_folder() -> Iterator[None]:
     """One folder for all temporary files, those of programs that tests start included."""
-    with (
-        tempfile.TemporaryDirectory(prefix="ove-", ignore_cleanup_errors=True) as folder,
-        pytest.MonkeyPatch.context() as patch,
-    ):
-        Path(folder).chmod(0o755)  # some tests run as another user
+    folder = tempfile.mkdtemp(prefix="ove-")
+    Path(folder).chmod(0o755)  # some tests run as another user
+    # After multiprocessing has removed its own folder in it, which has priority -100.
+    Finalize(None, shutil.rmtree, (folder, True), exitpriority=-200)
+    with pytest.MonkeyPatch.context() as patch:
         patch.setattr(tempfile, "tempdir", folder)
         patch.setenv("TMPDIR", folder)
         yield
