@@ -118,6 +118,6 @@ def test_models_selected_by_the_log(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("make", [trained, selected])
-def test_many_models(make: Make, tmp_path: Path) -> None:
-    check_many(make, 100, tmp_path, power=True)
+@pytest.mark.parametrize(("make", "n_seeds"), [(trained, 60), (selected, 200)])
+def test_many_models(make: Make, n_seeds: int, tmp_path: Path) -> None:
+    check_many(make, n_seeds, tmp_path, power=True)
