@@ -11,12 +11,16 @@ import zipfile
 from pathlib import Path
 
 import pytest
-import tomllib
 import yaml
 from packaging.specifiers import SpecifierSet
 
 import ove_sb3
 from ove_sb3.envs.diabetes.simglucose_package import INSTALL
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib  # pytest needs it there
 
 ROOT = Path(__file__).parent.parent
 HEAVY = {"torch", "stable_baselines3", "sb3_contrib", "gymnasium", "gym"}

@@ -29,7 +29,7 @@ def load(path: Path, settings: Mapping[str, Any]) -> Content:
 def save(path: Path, content: Content) -> None:
     """Store the results with the date, the machine and the versions."""
     content["measured"] = {
-        "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
+        "date": datetime.datetime.now(datetime.timezone.utc).date().isoformat(),
         "machine": machine(),
         "versions": versions(),
     }
