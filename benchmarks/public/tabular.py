@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import gymnasium as gym
 import numpy as np
@@ -18,6 +18,11 @@ from numpy.typing import NDArray
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 BoolArray = NDArray[np.bool_]
+
+if TYPE_CHECKING:
+    VectorEnv = gym.vector.VectorEnv[Any, Any, Any]
+else:
+    VectorEnv = gym.vector.VectorEnv  # without parameters before gymnasium 1.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,7 +95,7 @@ class TabularMDP:
         return np.asarray(np.eye(prefer.shape[1])[choice])
 
 
-class TabularVectorEnv(gym.vector.VectorEnv[Any, Any, Any]):
+class TabularVectorEnv(VectorEnv):
     """Many copies of a `TabularMDP`, stepped together; ended episodes are reset through a mask.
 
     Parameters

@@ -113,8 +113,8 @@ class GymnasiumVecEnv(VecEnv):
         """Attribute of every environment, or that of all of them together."""
         if hasattr(self, "envs"):
             values = [_attribute(env, attr_name) for env in self.envs]
-        elif _owns(self.env, "call"):
-            values = list(self.env.call(attr_name))  # type: ignore[attr-defined]
+        elif (found := _call(self.env, attr_name)) is not None:
+            values = list(found)
         else:
             values = [getattr(self.env, attr_name)] * self.num_envs
         return [values[i] for i in self._get_indices(indices)]
@@ -154,8 +154,14 @@ def _attribute(env: gym.Env[Any, Any], name: str) -> Any:
     return getattr(env, name)
 
 
-def _owns(env: gym.vector.VectorEnv[Any, Any, Any], name: str) -> bool:
-    return callable(getattr(env, name, None))
+def _call(env: gym.vector.VectorEnv[Any, Any, Any], name: str) -> Sequence[Any] | None:
+    """Attribute of every environment; None if `env` has it for all of them together.
+
+    Before gymnasium 1.0 every vectorized environment has a method `call`, which does nothing in
+    the base class.
+    """
+    call: Callable[[str], Sequence[Any] | None] | None = getattr(env, "call", None)
+    return None if call is None else call(name)
 
 
 def _autoreset_mode(env: gym.vector.VectorEnv[Any, Any, Any]) -> str:
