@@ -100,12 +100,15 @@ def _in_processes(
         file.write_bytes(payload)
         pool = Parallel(n_jobs=n_jobs, return_as="generator", batch_size=1)
         calls = (delayed(_call)(function, tasks[k], digest, file) for k in range(done, len(tasks)))
-        results = pool(calls)
-        try:
-            for result in results:  # noqa: UP028 (closing must come after the filter below)
-                yield result
-        finally:
-            with warnings.catch_warnings():
+        with warnings.catch_warnings():
+            # joblib replaces a worker that has grown, and warns. Where warnings are errors, that
+            # would end the thread that manages the workers, and the tasks would never end.
+            warnings.filterwarnings("ignore", "A worker stopped", UserWarning)
+            results = pool(calls)
+            try:
+                for result in results:  # noqa: UP028 (closing must come after the filter below)
+                    yield result
+            finally:
                 warnings.simplefilter("ignore", UserWarning)  # tasks are canceled on purpose
                 results.close()
 

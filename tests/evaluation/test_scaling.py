@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,7 @@ from ove_sb3.evaluation.reduction import Total, reduce_log
 from tests.problems.corridor import GAMMA, HORIZON, choices, make_model, simulate
 
 from .same import same_result, same_statistics
-from .workers import Deadly, Traveler, lines
+from .workers import Deadly, Traveler, lines, square_and_grow
 
 BLOCK = 300  # steps; large enough for a forward pass to depend on the other rows
 
@@ -179,6 +180,16 @@ def test_the_tasks_of_a_killed_process_are_redone(
     (there,) = reduce_log(log, [deadly], n_jobs=2, **options)
     same_statistics(there, here)
     assert (tmp_path / "killed-0").exists()
+
+
+def test_processes_that_joblib_replaces() -> None:
+    """Its warning, an error in all tests, must not end the thread that manages the processes."""
+    results: list[int] = []
+    squares = parallel.run(square_and_grow, range(8), n_jobs=2)
+    thread = threading.Thread(target=lambda: results.extend(squares), daemon=True)
+    thread.start()
+    thread.join(timeout=300)  # it would never end
+    assert results == [k**2 for k in range(8)]
 
 
 def test_processes_that_keep_dying_are_an_error(

@@ -38,6 +38,15 @@ class Deadly:
         return False
 
 
+def square_and_grow(number: int, _shared: object) -> int:
+    """Square a number, and make joblib believe that this process has a memory leak."""
+    from joblib.externals.loky import process_executor
+
+    process_executor._MEMORY_LEAK_CHECK_DELAY = -1.0
+    process_executor._MAX_MEMORY_LEAK_SIZE = -(1 << 60)
+    return number**2
+
+
 class DeadlyPolicy(ove.UniformPolicy):
     """Kills the first process, other than its creator, that asks for its probabilities."""
 
