@@ -199,7 +199,7 @@ def _failure_bars(axes: Axes, result: StudyResult, rows: list[Row]) -> None:
             axes.errorbar(
                 position,
                 rates,
-                yerr=[rates - ends[:, 0], ends[:, 1] - rates],
+                yerr=np.array([rates - ends[:, 0], ends[:, 1] - rates]),
                 linestyle="none",
                 color="#555555",
                 elinewidth=0.9,

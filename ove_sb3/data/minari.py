@@ -99,6 +99,12 @@ def to_minari(
         details.setdefault("env", data.metadata.env_id)
     if "jpeg_encoding" in inspect.signature(minari.create_dataset_from_buffers).parameters:
         details.setdefault("jpeg_encoding", False)  # the default is lossy
+    elif _has_images(data.observations):
+        raise InvalidInputError(
+            "`data` must not have observations of dtype uint8, because Minari before 0.5.4 "
+            "compresses them as images, with loss. Upgrade minari (it needs Python 3.11), or use "
+            "data.save(path)."
+        )
     dataset: MinariDataset = minari.create_dataset_from_buffers(
         dataset_id,
         buffers,
@@ -108,6 +114,12 @@ def to_minari(
     )
     dataset.storage.update_metadata({METADATA: json.dumps(data.metadata.to_dict())})
     return dataset
+
+
+def _has_images(observations: Any) -> bool:
+    """Whether Minari before 0.5.4 takes some observations for images."""
+    parts = observations.values() if isinstance(observations, Mapping) else [observations]
+    return any(part.dtype == np.uint8 and part.ndim > 1 for part in parts)
 
 
 def from_minari(

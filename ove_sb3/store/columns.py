@@ -177,5 +177,5 @@ def count_episodes(table: pa.RecordBatch | pa.Table) -> int:
     """Number of episodes, from the column ``done``."""
     done = table.column("done")
     chunks = done.chunks if isinstance(done, pa.ChunkedArray) else [done]
-    kind = np.dtype(done.type.to_pandas_dtype())
+    kind = np.dtype(str(done.type))  # not to_pandas_dtype: that imports pandas
     return sum(int(np.count_nonzero(_numbers(chunk, kind))) for chunk in chunks)
