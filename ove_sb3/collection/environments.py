@@ -301,11 +301,16 @@ def _changes(env: Any) -> bool:
     """Whether a wrapper of an environment keeps running statistics."""
     while isinstance(env, _WRAPPERS):
         wrapper: Any = env
-        # Before gymnasium 1.0 they could not be fixed.
-        if isinstance(wrapper, _RUNNING) and getattr(wrapper, "update_running_mean", True):
+        if isinstance(wrapper, _RUNNING) and _is_updated(wrapper):
             return True
         env = wrapper.env
     return False
+
+
+def _is_updated(wrapper: Any) -> bool:
+    """Whether running statistics are updated; before gymnasium 1.0 they could not be fixed."""
+    fixable = hasattr(type(wrapper), "update_running_mean")
+    return not fixable or bool(wrapper.update_running_mean)
 
 
 def _any_changes(venv: VecEnv) -> bool:

@@ -215,6 +215,7 @@ def test_wrappers_that_change_what_is_seen_or_done_are_refused(wrap: Any) -> Non
     assert len(env.trajectories()) == len(outside.trajectories()) == 2
 
 
+@pytest.mark.filterwarnings("ignore:.*variables from other wrappers")  # of gymnasium 0.29
 def test_wrappers_of_several_environments() -> None:
     model = make_model("PPO-discrete")
     uniform = ove.UniformPolicy(Toy().action_space)

@@ -256,9 +256,12 @@ def test_vectorized_wrapper_in_learn(case: str, options: dict[str, bool]) -> Non
 class Reusing(gym.Wrapper[Any, Any, Any, Any]):
     """Returns every observation in the same buffer."""
 
+    buffer: Any = None
+
     def reset(self, **options: Any) -> Any:
         observation, info = self.env.reset(**options)
-        self.buffer = getattr(self, "buffer", np.empty_like(observation))
+        if self.buffer is None:
+            self.buffer = np.empty_like(observation)
         self.buffer[...] = observation
         return self.buffer, info
 
