@@ -156,6 +156,12 @@ def from_minari(
     minari = _import_minari()
     if isinstance(dataset, str):
         dataset = minari.load_dataset(dataset)
+    if _is_compressed(dataset):
+        raise InvalidInputError(
+            "`dataset` must hold the observations as the behavior saw them, got images that Minari "
+            "compressed with loss: a policy acts differently on these. Store them with "
+            "jpeg_encoding=False (minari>=0.5.4)."
+        )
     stored = dataset.storage.metadata.get(METADATA)
     if stored is not None and not (infos is None and reset_info is None):
         raise InvalidInputError(
@@ -213,6 +219,18 @@ def from_minari(
         "repeated_episodes": np.unique(index).size < index.size,
     }
     return replace(data, metadata=data.metadata.marked(**found))
+
+
+def _is_compressed(dataset: MinariDataset) -> bool:
+    """Whether Minari stored observations as JPEG images, its default."""
+    from gymnasium import spaces
+    from minari.dataset.minari_storage import is_image_space
+
+    space = dataset.storage.observation_space
+    parts = space.values() if isinstance(space, spaces.Dict) else [space]
+    if hasattr(dataset.storage, "jpeg_encoding"):
+        return bool(dataset.storage.jpeg_encoding) and any(is_image_space(part) for part in parts)
+    return any(part.dtype == np.uint8 and part.shape for part in parts)
 
 
 def _read_own(infos: Mapping[str, Any], n: int) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import gymnasium as gym
 import minari
 import numpy as np
 import pytest
@@ -40,6 +41,40 @@ def test_a_minari_that_compresses_images_is_refused(monkeypatch: pytest.MonkeyPa
     )
     with pytest.raises(ove.InvalidInputError, match=r"before 0\.5\.4 compresses them"):
         ove.to_minari(data, "test/toy-v0")
+
+
+class Camera(gym.Env[Any, Any]):
+    """Random colors."""
+
+    observation_space = gym.spaces.Box(0, 255, (32, 32, 3), np.uint8)
+    action_space = gym.spaces.Discrete(2)
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+        super().reset(seed=seed)
+        return self.np_random.integers(0, 256, (32, 32, 3), np.uint8), {}
+
+    def step(self, action: Any) -> Any:
+        return self.np_random.integers(0, 256, (32, 32, 3), np.uint8), 0.0, True, False, {}
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning:minari")
+@pytest.mark.parametrize("lossless", [True, False])
+def test_observations_that_minari_compressed_are_refused(
+    lossless: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A candidate has other probabilities on them than on what it would see."""
+    monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path))
+    data = ove.collect(ove.UniformPolicy(Camera.action_space), Camera(), 3, seed=0)
+    if not LOSSLESS:
+        with pytest.raises(ove.InvalidInputError, match="with loss"):
+            ove.to_minari(data, "test/camera-v0")
+        return
+    ove.to_minari(data, "test/camera-v0", jpeg_encoding=not lossless)
+    if lossless:
+        same(data, ove.from_minari("test/camera-v0"))
+    else:
+        with pytest.raises(ove.InvalidInputError, match="compressed with loss"):
+            ove.from_minari("test/camera-v0")
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning:minari")
