@@ -131,7 +131,7 @@ def _diabetes(trials: int) -> None:
     )
 
 
-def _scoring_time(repeats: int = 20) -> None:
+def _scoring_time(repeats: int = 100) -> None:
     """Time from a log on disk to the statistics of its trajectories, and of the scores alone."""
     from stable_baselines3 import PPO, SAC
 

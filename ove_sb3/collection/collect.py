@@ -117,7 +117,7 @@ def collect(
         steps = Steps(venv.num_envs, n_episodes, run.signals)
         given = seeds_at_reset(venv)
         run.steps(steps, np.random.SeedSequence(seed), seeded=seed is not None)
-        data = steps.trajectories(metadata)
+        data = run.trajectories(steps, metadata)
         log_id = data.metadata.log_ids[0]
         seeds = reset_seeds(log_id, given) if seed is None else collect_seed(log_id, seed)
         return replace(data, metadata=replace(data.metadata, seeds=seeds))

@@ -18,7 +18,7 @@ from stable_baselines3.common.vec_env import (
     VecTransposeImage,
 )
 
-from ove_sb3._versions import known_classes, library_versions
+from ove_sb3._versions import library_versions
 from ove_sb3.data.metadata import Metadata, describe_space
 from ove_sb3.errors import InvalidInputError
 from ove_sb3.policies.observations import copy_observations, is_image_space
@@ -26,12 +26,6 @@ from ove_sb3.policies.policy import Policy
 
 from .vector_env import MASK_METHOD, GymnasiumVecEnv
 
-_WRAPPERS = (gym.Wrapper, *known_classes(gym.vector, "VectorWrapper", "VectorEnvWrapper"))
-_NORMALIZING = ("NormalizeObservation", "NormalizeReward")  # with running statistics
-_RUNNING = (
-    *known_classes(gym.wrappers, *_NORMALIZING),
-    *known_classes(getattr(gym.wrappers, "vector", None), *_NORMALIZING),
-)
 _WORKERS = ("_worker", "_async_worker")
 _WORKER_MODULES = (
     "stable_baselines3.common.vec_env.subproc_vec_env",
@@ -214,7 +208,6 @@ def metadata_of(
     """Metadata of a log of `venv`."""
     return Metadata(
         **_env_metadata(venv, _spec(venv), _horizon(venv)),
-        changing_environment=_any_changes(venv),
         seed=seed,
         n_envs=n_envs,
         reward_range=reward_range,
@@ -230,7 +223,6 @@ def metadata_of_env(
     """Metadata of a log of a single environment."""
     return Metadata(
         **_env_metadata(env, env.spec, _limit(env)),
-        changing_environment=_changes(env),
         reward_range=reward_range,
     )
 
@@ -295,45 +287,6 @@ def known_seeds(seeds: Any) -> list[int]:
 def seeds_at_reset(venv: VecEnv) -> list[int]:
     """Seeds that the next reset passes to the environments; empty if they are not seeded."""
     return known_seeds(getattr(venv.unwrapped, "_seeds", None))
-
-
-def _changes(env: Any) -> bool:
-    """Whether a wrapper of an environment keeps running statistics."""
-    while isinstance(env, _WRAPPERS):
-        wrapper: Any = env
-        if isinstance(wrapper, _RUNNING) and _is_updated(wrapper):
-            return True
-        env = wrapper.env
-    return False
-
-
-def _is_updated(wrapper: Any) -> bool:
-    """Whether running statistics are updated; before gymnasium 1.0 they could not be fixed."""
-    fixable = hasattr(type(wrapper), "update_running_mean")
-    return not fixable or bool(wrapper.update_running_mean)
-
-
-def _any_changes(venv: VecEnv) -> bool:
-    """Whether a wrapper of any environment keeps running statistics, as far as it is known."""
-    inner: Any = venv
-    while isinstance(inner, VecEnvWrapper):
-        inner = inner.venv
-    if isinstance(inner, GymnasiumVecEnv) and _changes(inner.env):
-        return True
-    if hasattr(inner, "envs"):
-        return any(_changes(env) for env in inner.envs)
-    try:
-        return any(_changes_elsewhere(venv, kind) for kind in _RUNNING)
-    except (AttributeError, NotImplementedError):
-        return False
-
-
-def _changes_elsewhere(venv: VecEnv, kind: type) -> bool:
-    """Whether wrappers of a kind, in other processes, keep running statistics."""
-    wrapped = np.flatnonzero(venv.env_is_wrapped(kind)).tolist()
-    if not wrapped or not hasattr(kind, "update_running_mean"):
-        return bool(wrapped)
-    return any(venv.get_attr("update_running_mean", indices=wrapped))
 
 
 def stack_observations(observations: Sequence[Any]) -> Any:

@@ -30,6 +30,7 @@ from ove_sb3.policies.policy import Policy, PolicyContext
 
 from .dead_workers import raise_if_worker_died
 from .environments import read_masks, stack_observations
+from .running_statistics import RunningStatistics
 from .steps import EpisodeEnd, Outcome, Step, copy_outcome, copy_step
 from .vector_env import GymnasiumVecEnv
 
@@ -58,6 +59,17 @@ class Run:
     bar: ProgressBar
     signals: Sequence[str] = ()
 
+    def __post_init__(self) -> None:
+        self._statistics = RunningStatistics(self.venv)
+        self._updated = False
+
+    def trajectories(self, steps: Steps, metadata: Metadata, first: int = 0) -> Trajectories:
+        """The episodes of `steps` from the first on that are ready."""
+        return steps.trajectories(replace(metadata, changing_environment=self._updated), first)
+
+    def _note_updates(self) -> None:
+        self._updated = self._updated or self._statistics.updated
+
     def steps(
         self,
         steps: Steps,
@@ -85,6 +97,7 @@ class Run:
             # A hashed number: SB3 counts up from it, and small seeds would overlap.
             self.venv.seed(int(streams.generate_state(1)[0]) >> 1)
         observations = copy_observations(self.venv.reset())
+        self._note_updates()
         start = np.ones(self.venv.num_envs, dtype=np.bool_)
         vector = self.venv if isinstance(self.venv, GymnasiumVecEnv) else None
         state = None
@@ -101,6 +114,7 @@ class Run:
             step = copy_step(observations, actions, log_probs, masks, distribution.columns)
             ignored = None if vector is None else vector.restarting
             after, rewards, dones, infos = self.venv.step(actions)
+            self._note_updates()
             outcome = copy_outcome(after, rewards, dones, infos, steps.signals)
             observations = outcome.observations
             start = outcome.dones if vector is None else vector.started
@@ -168,7 +182,7 @@ def _run_round(
         nonlocal written, last
         due = now or time.monotonic() - last > FLUSH_SECONDS
         if due and (ready := steps.n_ready) > written:
-            writer.add(steps.trajectories(metadata, written))
+            writer.add(run.trajectories(steps, metadata, written))
             writer.flush()
             written, last = ready, time.monotonic()
 

@@ -21,6 +21,7 @@ from .action_source import ActionSource
 from .environments import check_spaces, in_worker, n_parallel_envs
 from .mode_test import ModeTest
 from .recorder import Recorder
+from .running_statistics import RunningStatistics
 from .steps import Step, check_signals, copy_outcome, copy_step
 
 _CERTAIN = -1e-6  # log-probability of an action that is always taken
@@ -59,6 +60,8 @@ class StepLogger:
         self._adaptive = False  # stays True once it is
         self._shared = False  # likewise
         self._mode_test = ModeTest()
+        self._statistics = RunningStatistics(env)
+        self._updated = False  # running statistics, since the last reset
         self._fingerprint: str | None = None
         self._state_digest: str | None = None
 
@@ -127,6 +130,7 @@ class StepLogger:
         """Begin new episodes with these observations, and seeds if any were set."""
         self.observations = copy_observations(observations)
         self._unbound_steps = 0
+        self._updated = self._statistics.updated
         self.recorder.restart(seeds)
         if self.source is not None:
             self.source.restart()
@@ -178,6 +182,9 @@ class StepLogger:
         assert self.step is not None
         outcome = copy_outcome(observations, rewards, dones, infos, self.signals)
         self.source.end_step(outcome.dones)
+        self._updated = self._updated or self._statistics.updated
+        if self._updated and not self.recorder.metadata.changing_environment:
+            self.recorder.mark(changing_environment=True)
         if not self._adaptive and outcome.ends:
             # Nothing signals a change of weights and statistics: their content is compared.
             self._adaptive = self.source.policy.state_digest() != self._state_digest

@@ -50,8 +50,11 @@ class BoxDistribution(ActionDistribution):
         """Uncensored draws in environment units, (n, d)."""
 
     @abstractmethod
-    def _log_density(self, x: FloatArray) -> FloatArray:
-        """Log-density inside, (..., n, d)."""
+    def _log_density(self, x: FloatArray) -> tuple[FloatArray, FloatArray | None]:
+        """Log-density inside, (..., n, d), and the scale on which it changes, like it or (d,).
+
+        The scale is None if it is larger than any cell.
+        """
 
     @abstractmethod
     def _log_below(self, x: FloatArray) -> FloatArray:
@@ -60,10 +63,6 @@ class BoxDistribution(ActionDistribution):
     @abstractmethod
     def _log_above(self, x: FloatArray) -> FloatArray:
         """Log-probability of uncensored values above x, (d,) -> (n, d)."""
-
-    def _length_scale(self, x: FloatArray) -> FloatArray | None:
-        """Scale on which the density changes, like x or (d,); None if larger than any cell."""
-        return None
 
     def _log_mass(self, low: FloatArray, high: FloatArray, at: tuple[IntArray, ...]) -> FloatArray:
         """Log-probability of intervals at these entries of (..., n, d), all (m,)."""
@@ -82,13 +81,13 @@ class BoxDistribution(ActionDistribution):
 
     def _log_inside(self, x: FloatArray) -> FloatArray:
         """Log-density of the actions inside, the mean over the cell where cells are coarse."""
-        density = self._log_density(x)
-        scale = self._length_scale(x)
+        density, scale = self._log_density(x)
         if scale is None:
             return density
         coarse = self.bounds.spacing(x) > _COARSE * scale
         if coarse.any():
-            at = np.nonzero(np.broadcast_to(coarse, x.shape))
+            flat = np.flatnonzero(np.broadcast_to(coarse, x.shape))  # faster than nonzero
+            at = np.unravel_index(flat, x.shape)
             low, high = self._grid.cell(x[at], at[-1])
             wide = high - low > _COARSE * np.broadcast_to(scale, x.shape)[at]
             at, low, high = tuple(i[wide] for i in at), low[wide], high[wide]
@@ -203,9 +202,9 @@ class PointMass(BoxDistribution):
         del rng
         return self.action
 
-    def _log_density(self, x: FloatArray) -> FloatArray:
+    def _log_density(self, x: FloatArray) -> tuple[FloatArray, None]:
         inside = np.abs(x - self.action) <= self._near
-        return np.where(inside, -np.log(2.0 * self._near), -np.inf)
+        return np.where(inside, -np.log(2.0 * self._near), -np.inf), None
 
     def _log_below(self, x: FloatArray) -> FloatArray:
         return np.where(self.action <= x, 0.0, -np.inf)
@@ -236,12 +235,8 @@ class ClippedNormal(BoxDistribution):
     def _draw(self, rng: np.random.Generator) -> FloatArray:
         return self.mean + self.std * rng.standard_normal(self.mean.shape)
 
-    def _log_density(self, x: FloatArray) -> FloatArray:
-        return _log_normal(x, self.mean, self.std)
-
-    @override
-    def _length_scale(self, x: FloatArray) -> FloatArray:
-        return self.std
+    def _log_density(self, x: FloatArray) -> tuple[FloatArray, FloatArray]:
+        return _log_normal(x, self.mean, self.std), self.std
 
     @override
     def _log_mass(self, low: FloatArray, high: FloatArray, at: tuple[IntArray, ...]) -> FloatArray:
@@ -296,20 +291,12 @@ class SquashedNormal(BoxDistribution):
     def _grid(self) -> SquashedGrid:
         return self.bounds.squashed_grid
 
-    def _log_density(self, x: FloatArray) -> FloatArray:
-        y = self._inside(x)
-        log_slope = np.log1p(-y) + np.log1p(y) + np.log(self.bounds.half_width)
-        return np.asarray(_log_normal(np.arctanh(y), self.mean, self.std) - log_slope)
-
-    def _inside(self, x: FloatArray) -> FloatArray:
-        """Actions in (-1, 1); the cells at the bounds are much wider than what is clipped."""
-        return np.clip(self.bounds.to_unit(x), -_LARGEST, _LARGEST)
-
-    @override
-    def _length_scale(self, x: FloatArray) -> FloatArray:
-        y = self._inside(x)
+    def _log_density(self, x: FloatArray) -> tuple[FloatArray, FloatArray]:
+        # The cells at the bounds are much wider than what is clipped.
+        y = np.clip(self.bounds.to_unit(x), -_LARGEST, _LARGEST)
         slope = (1.0 - y) * (1.0 + y) * self.bounds.half_width  # of x in the Gaussian
-        return np.asarray(slope * np.minimum(self.std, 1.0))
+        density = _log_normal(np.arctanh(y), self.mean, self.std) - np.log(slope)
+        return density, slope * np.minimum(self.std, 1.0)
 
     @override
     def _log_mass(self, low: FloatArray, high: FloatArray, at: tuple[IntArray, ...]) -> FloatArray:
@@ -351,8 +338,8 @@ class Uniform(BoxDistribution):
     def _draw(self, rng: np.random.Generator) -> FloatArray:
         return rng.uniform(self.bounds.low, self.bounds.high, (self._n, self.bounds.low.size))
 
-    def _log_density(self, x: FloatArray) -> FloatArray:
-        return np.broadcast_to(-np.log(2.0 * self.bounds.half_width), x.shape)
+    def _log_density(self, x: FloatArray) -> tuple[FloatArray, None]:
+        return np.broadcast_to(-np.log(2.0 * self.bounds.half_width), x.shape), None
 
     def _log_below(self, x: FloatArray) -> FloatArray:
         return np.log((x - self.bounds.low) / (2.0 * self.bounds.half_width))
@@ -380,14 +367,14 @@ class NoisyUniform(Uniform):
         noise = self.shift + self.std * rng.standard_normal(self.shift.shape)
         return super()._draw(rng) + noise * self.bounds.half_width
 
-    def _log_density(self, x: FloatArray) -> FloatArray:
+    def _log_density(self, x: FloatArray) -> tuple[FloatArray, None]:
         y = self.bounds.to_unit(x)
         below, above = ((y + end - self.shift) / self.std for end in (-1.0, 1.0))
         # Both arguments on the side where the difference of tails loses no digits.
         far = below > 0
         mass = np.where(far, ndtr(-below) - ndtr(-above), ndtr(above) - ndtr(below))
         with np.errstate(divide="ignore"):
-            return np.asarray(np.log(mass) - np.log(2.0 * self.bounds.half_width))
+            return np.log(mass) - np.log(2.0 * self.bounds.half_width), None
 
     def _log_below(self, x: FloatArray) -> FloatArray:
         return self._log_tail(self.bounds.to_unit(x), self.shift)
@@ -406,7 +393,7 @@ class NoisyUniform(Uniform):
 
 def _log_normal(x: FloatArray, mean: FloatArray, std: FloatArray) -> FloatArray:
     z = (x - mean) / std
-    return np.asarray(-0.5 * z * z - np.log(std) - _LOG_SQRT_2PI)
+    return np.asarray(-0.5 * z * z - (np.log(std) + _LOG_SQRT_2PI))
 
 
 def _log_between(low: FloatArray, high: FloatArray) -> FloatArray:

@@ -73,10 +73,81 @@ def test_wrappers_notice(normalize: Any) -> None:
 
 
 def test_ordinary_environments_do_not_change() -> None:
-    makers: list[Any] = [Toy, lambda: make(gym.wrappers.NormalizeReward, fixed=CAN_BE_FIXED)]
-    venv = SubprocVecEnv(makers if CAN_BE_FIXED else [Toy, Toy], start_method="fork")
-    assert not ove.collect(UNIFORM, venv, 2, seed=0).metadata.changing_environment
-    venv.close()
+    for venv in (SubprocVecEnv([Toy, Toy], start_method="fork"), gym.vector.AsyncVectorEnv([Toy])):
+        assert not ove.collect(UNIFORM, venv, 2, seed=0).metadata.changing_environment
+        venv.close()
     env = ove.LogActionProbability(Monitor(Toy()), UNIFORM)
     play(env, UNIFORM, 2)
     assert not env.trajectories().metadata.changing_environment
+
+
+@pytest.mark.parametrize("outer_is_fixed", [True, False])
+def test_statistics_in_other_processes_count_as_updated(outer_is_fixed: bool) -> None:
+    def nested() -> gym.Env[Any, Any]:
+        inner = gym.wrappers.NormalizeReward(gym.wrappers.TimeLimit(Toy(), 10))
+        outer = gym.wrappers.NormalizeObservation(inner)
+        outer.update_running_mean = not outer_is_fixed
+        return outer
+
+    venvs: list[Any] = [SubprocVecEnv([nested], start_method="fork")]
+    if CAN_BE_FIXED:  # before gymnasium 1.0 the other kind does not tell
+        venvs.append(gym.vector.AsyncVectorEnv([nested]))
+    for venv in venvs:
+        assert ove.collect(UNIFORM, venv, 2, seed=0).metadata.changing_environment
+        venv.close()
+
+
+class Switching(gym.Wrapper[Any, Any, Any, Any]):
+    """Updates running statistics in a single step only, number `at`, or in the reset before it."""
+
+    def __init__(self, env: Any, at: int, *, in_reset: bool) -> None:
+        super().__init__(env)
+        self.inner, self.at, self.in_reset, self.n_steps = env, at, in_reset, 0
+        self.inner.update_running_mean = False
+
+    def reset(self, **kwargs: Any) -> Any:
+        self.inner.update_running_mean = self.in_reset and self.n_steps >= self.at
+        return super().reset(**kwargs)
+
+    def step(self, action: Any) -> Any:
+        self.n_steps += 1
+        self.inner.update_running_mean = not self.in_reset and self.n_steps == self.at
+        return super().step(action)
+
+
+def switching(*, in_reset: bool) -> Switching:
+    inner = gym.wrappers.NormalizeObservation(gym.wrappers.TimeLimit(Toy(), 10))
+    return Switching(inner, 43, in_reset=in_reset)
+
+
+@pytest.mark.parametrize("in_reset", [True, False])
+def test_updates_that_are_switched_on_later(tmp_path: Any, in_reset: bool) -> None:
+    inside = switching(in_reset=in_reset)
+    env = ove.LogActionProbability(inside, UNIFORM)
+    play(env, UNIFORM, 2)
+    assert env.trajectories().metadata.changing_environment is not CAN_BE_FIXED
+    play(env, UNIFORM, 20)
+    assert env.trajectories().metadata.changing_environment
+    for path in (None, tmp_path / "log"):
+        venv = DummyVecEnv([Toy, lambda: switching(in_reset=in_reset)])
+        data = ove.collect(UNIFORM, VecMonitor(venv), 80, seed=0, path=path)
+        assert data.metadata.changing_environment
+    logged = ove.VecLogActionProbability(venv, UNIFORM, tmp_path / "wrapped")
+    venv.set_attr("n_steps", 0, indices=1)
+    observations = logged.reset()
+    for step in range(200):
+        observations = logged.step(UNIFORM.predict(observations)[0])[0]
+        if step == 30:
+            assert logged.trajectories().metadata.changing_environment is not CAN_BE_FIXED
+    assert logged.trajectories().metadata.changing_environment
+
+
+def test_statistics_that_are_fixed_before_logging() -> None:
+    normalize = gym.wrappers.NormalizeReward(gym.wrappers.TimeLimit(Toy(), 10))
+    env = ove.LogActionProbability(normalize)
+    play(env, UNIFORM, 3)
+    normalize.update_running_mean = False
+    env.reset(seed=1)
+    env.set_model(UNIFORM)
+    play(env, UNIFORM, 3)
+    assert env.trajectories().metadata.changing_environment is not CAN_BE_FIXED

@@ -1,0 +1,78 @@
+"""Wrappers with running statistics, which make every episode depend on earlier ones."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium as gym
+from stable_baselines3.common.vec_env import VecEnv, VecEnvWrapper
+
+from ove_sb3._versions import known_classes
+
+from .vector_env import GymnasiumVecEnv
+
+_WRAPPERS = (gym.Wrapper, *known_classes(gym.vector, "VectorWrapper", "VectorEnvWrapper"))
+_NORMALIZING = ("NormalizeObservation", "NormalizeReward")
+_RUNNING = (
+    *known_classes(gym.wrappers, *_NORMALIZING),
+    *known_classes(getattr(gym.wrappers, "vector", None), *_NORMALIZING),
+)
+_SWITCH = "update_running_mean"
+
+
+class RunningStatistics:
+    """Wrappers of gymnasium, around environments, that keep running statistics.
+
+    Their updates can be switched on and off at any time. In other processes the switch is out of
+    sight, and such a wrapper counts as updated.
+
+    Parameters
+    ----------
+    env : gymnasium.Env or VecEnv
+    """
+
+    def __init__(self, env: gym.Env[Any, Any] | VecEnv) -> None:
+        inner: Any = env
+        while isinstance(inner, VecEnvWrapper):
+            inner = inner.venv
+        local = [inner] if isinstance(inner, gym.Env) else list(getattr(inner, "envs", ()))
+        if isinstance(inner, GymnasiumVecEnv):
+            local.append(inner.env)
+        self._wrappers = [wrapper for one in local for wrapper in _running_wrappers(one)]
+        self._elsewhere = isinstance(inner, VecEnv) and _any_elsewhere(inner)
+
+    @property
+    def updated(self) -> bool:
+        """Whether a step, or a reset, updates any of them now."""
+        return self._elsewhere or any(_is_updated(wrapper) for wrapper in self._wrappers)
+
+
+def _running_wrappers(env: Any) -> list[Any]:
+    found = []
+    while isinstance(env, _WRAPPERS):
+        wrapper: Any = env
+        if isinstance(wrapper, _RUNNING):
+            found.append(wrapper)
+        env = wrapper.env
+    return found
+
+
+def _is_updated(wrapper: Any) -> bool:
+    """Whether statistics are updated; before gymnasium 1.0 they could not be fixed."""
+    return not hasattr(type(wrapper), _SWITCH) or bool(wrapper.update_running_mean)
+
+
+def _any_elsewhere(venv: VecEnv) -> bool:
+    """Whether environments in other processes have such a wrapper, as far as they tell."""
+    if hasattr(venv, "envs"):
+        return False
+    if isinstance(venv, GymnasiumVecEnv):
+        # Before gymnasium 1.0 the question would stop the processes.
+        call = getattr(venv.env.unwrapped, "call", None)
+        if call is None or not hasattr(gym.Env, "has_wrapper_attr"):
+            return False
+        return any(call("has_wrapper_attr", _SWITCH))
+    try:
+        return any(any(venv.env_is_wrapped(kind)) for kind in _RUNNING)
+    except (AttributeError, NotImplementedError):
+        return False
