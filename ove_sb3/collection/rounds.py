@@ -28,9 +28,9 @@ from ove_sb3.errors import (
 from ove_sb3.policies.observations import copy_observations, take_rows
 from ove_sb3.policies.policy import Policy, PolicyContext
 
+from .changing_environment import ChangingEnvironment
 from .dead_workers import raise_if_worker_died
 from .environments import read_masks, stack_observations
-from .running_statistics import RunningStatistics
 from .steps import EpisodeEnd, Outcome, Step, copy_outcome, copy_step
 from .vector_env import GymnasiumVecEnv
 
@@ -60,15 +60,15 @@ class Run:
     signals: Sequence[str] = ()
 
     def __post_init__(self) -> None:
-        self._statistics = RunningStatistics(self.venv)
-        self._updated = False
+        self._environment = ChangingEnvironment(self.venv)
+        self._changed = False
 
     def trajectories(self, steps: Steps, metadata: Metadata, first: int = 0) -> Trajectories:
         """The episodes of `steps` from the first on that are ready."""
-        return steps.trajectories(replace(metadata, changing_environment=self._updated), first)
+        return steps.trajectories(replace(metadata, changing_environment=self._changed), first)
 
-    def _note_updates(self) -> None:
-        self._updated = self._updated or self._statistics.updated
+    def _note_changes(self) -> None:
+        self._changed = self._changed or self._environment.changes
 
     def steps(
         self,
@@ -97,7 +97,7 @@ class Run:
             # A hashed number: SB3 counts up from it, and small seeds would overlap.
             self.venv.seed(int(streams.generate_state(1)[0]) >> 1)
         observations = copy_observations(self.venv.reset())
-        self._note_updates()
+        self._note_changes()
         start = np.ones(self.venv.num_envs, dtype=np.bool_)
         vector = self.venv if isinstance(self.venv, GymnasiumVecEnv) else None
         state = None
@@ -114,7 +114,7 @@ class Run:
             step = copy_step(observations, actions, log_probs, masks, distribution.columns)
             ignored = None if vector is None else vector.restarting
             after, rewards, dones, infos = self.venv.step(actions)
-            self._note_updates()
+            self._note_changes()
             outcome = copy_outcome(after, rewards, dones, infos, steps.signals)
             observations = outcome.observations
             start = outcome.dones if vector is None else vector.started

@@ -18,10 +18,10 @@ from ove_sb3.policies.observations import copy_observations
 from ove_sb3.policies.provenance import mark_trained
 
 from .action_source import ActionSource
+from .changing_environment import ChangingEnvironment
 from .environments import check_spaces, in_worker, n_parallel_envs
 from .mode_test import ModeTest
 from .recorder import Recorder
-from .running_statistics import RunningStatistics
 from .steps import Step, check_signals, copy_outcome, copy_step
 
 _CERTAIN = -1e-6  # log-probability of an action that is always taken
@@ -60,8 +60,8 @@ class StepLogger:
         self._adaptive = False  # stays True once it is
         self._shared = False  # likewise
         self._mode_test = ModeTest()
-        self._statistics = RunningStatistics(env)
-        self._updated = False  # running statistics, since the last reset
+        self._environment = ChangingEnvironment(env)
+        self._changed = False  # the environment, since the last reset
         self._fingerprint: str | None = None
         self._state_digest: str | None = None
 
@@ -130,7 +130,7 @@ class StepLogger:
         """Begin new episodes with these observations, and seeds if any were set."""
         self.observations = copy_observations(observations)
         self._unbound_steps = 0
-        self._updated = self._statistics.updated
+        self._changed = self._environment.changes
         self.recorder.restart(seeds)
         if self.source is not None:
             self.source.restart()
@@ -182,8 +182,8 @@ class StepLogger:
         assert self.step is not None
         outcome = copy_outcome(observations, rewards, dones, infos, self.signals)
         self.source.end_step(outcome.dones)
-        self._updated = self._updated or self._statistics.updated
-        if self._updated and not self.recorder.metadata.changing_environment:
+        self._changed = self._changed or self._environment.changes
+        if self._changed and not self.recorder.metadata.changing_environment:
             self.recorder.mark(changing_environment=True)
         if not self._adaptive and outcome.ends:
             # Nothing signals a change of weights and statistics: their content is compared.

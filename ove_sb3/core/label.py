@@ -78,8 +78,9 @@ _AGAINST = {
         "those that lead to errors are missing. Log again"
     ),
     "changing_environment": (
-        "a wrapper of the environment keeps running statistics, so that every episode depends on "
-        "earlier ones: log the environment without it, or with its statistics fixed"
+        "a wrapper of the environment makes every episode depend on earlier ones (running "
+        "statistics that are updated, or EpisodicLifeEnv): log the environment without it, or with "
+        "its statistics fixed"
     ),
 }
 

@@ -85,8 +85,8 @@ class Metadata:
         The environment raised an error while episodes of `collect` were under way, and these were
         run again.
     changing_environment : bool
-        A wrapper of the environment keeps running statistics, so that an episode depends on earlier
-        ones.
+        A wrapper of the environment makes an episode depend on earlier ones: by running statistics,
+        or because an episode ends with a life of a game (EpisodicLifeEnv).
     several_behaviors : bool
         The episodes come from several fixed policies, one after the other.
     seeds : tuple of (str, str, int, int)

@@ -31,7 +31,7 @@ REASONS = {
     "repeated_episodes": "in the log more than once",
     "selected_episodes": "picked one by one after logging",
     "interrupted": "raised an error while episodes were under way",
-    "changing_environment": "keeps running statistics",
+    "changing_environment": "depend on earlier ones",
     "bounds": "lower bound exceeds the upper bound",
 }
 EVIDENCE = [field.name for field in fields(Evidence)]

@@ -1,4 +1,4 @@
-"""Wrappers with running statistics make every episode depend on earlier ones."""
+"""Wrappers that make every episode depend on earlier ones: the label follows."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import Any
 
 import gymnasium as gym
 import pytest
+from stable_baselines3.common.atari_wrappers import EpisodicLifeEnv
 from stable_baselines3.common.monitor import Monitor
 from stable_baselines3.common.vec_env import DummyVecEnv, SubprocVecEnv, VecMonitor
 
@@ -151,3 +152,39 @@ def test_statistics_that_are_fixed_before_logging() -> None:
     env.set_model(UNIFORM)
     play(env, UNIFORM, 3)
     assert env.trajectories().metadata.changing_environment is not CAN_BE_FIXED
+
+
+class Lives(Toy):
+    """A game of three lives, each of ten steps; only the last ends it."""
+
+    ale = property(lambda self: self)
+
+    def lives(self) -> int:
+        return 3 - self.time // 10
+
+    def step(self, action: Any) -> Any:
+        observation, reward, _, _, info = super().step(action)
+        return observation, reward, self.lives() == 0, False, info
+
+
+def test_episodes_that_are_lives_of_a_game() -> None:
+    for venv in (
+        DummyVecEnv([lambda: EpisodicLifeEnv(Lives())]),
+        SubprocVecEnv([lambda: EpisodicLifeEnv(Lives())], start_method="fork"),
+        gym.vector.SyncVectorEnv([lambda: EpisodicLifeEnv(Lives())]),
+    ):
+        data = ove.collect(UNIFORM, venv, 6, seed=0)
+        assert (
+            data.lengths.tolist() == [10, 9, 9] * 2
+        )  # the other two begin with a step of their own
+        assert data.metadata.changing_environment
+        venv.close()
+    env = ove.LogActionProbability(EpisodicLifeEnv(Lives()), UNIFORM)
+    play(env, UNIFORM, 6)
+    about: dict[str, Any] = {"return_range": (-100, 100), "horizon": 10, "quantities": ["mean"]}
+    result = ove.evaluate(env.trajectories(), UNIFORM, gamma=0.9, **about)
+    assert not result["mean"].interval.guaranteed
+    assert any("EpisodicLifeEnv" in reason for reason in result["mean"].interval.reasons)
+    whole = ove.collect(UNIFORM, Lives(), 2, seed=0)
+    assert whole.lengths.tolist() == [30, 30]
+    assert not whole.metadata.changing_environment

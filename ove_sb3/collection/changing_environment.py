@@ -1,10 +1,11 @@
-"""Wrappers with running statistics, which make every episode depend on earlier ones."""
+"""Wrappers that carry something over from one episode to the next ones."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import gymnasium as gym
+from stable_baselines3.common.atari_wrappers import EpisodicLifeEnv
 from stable_baselines3.common.vec_env import VecEnv, VecEnvWrapper
 
 from ove_sb3._versions import known_classes
@@ -13,18 +14,21 @@ from .vector_env import GymnasiumVecEnv
 
 _WRAPPERS = (gym.Wrapper, *known_classes(gym.vector, "VectorWrapper", "VectorEnvWrapper"))
 _NORMALIZING = ("NormalizeObservation", "NormalizeReward")
-_RUNNING = (
+_DEPENDENT = (
+    EpisodicLifeEnv,
     *known_classes(gym.wrappers, *_NORMALIZING),
     *known_classes(getattr(gym.wrappers, "vector", None), *_NORMALIZING),
 )
 _SWITCH = "update_running_mean"
 
 
-class RunningStatistics:
-    """Wrappers of gymnasium, around environments, that keep running statistics.
+class ChangingEnvironment:
+    """Wrappers around environments that make an episode depend on earlier ones.
 
-    Their updates can be switched on and off at any time. In other processes the switch is out of
-    sight, and such a wrapper counts as updated.
+    These are wrappers of gymnasium with running statistics, whose updates can be switched on and
+    off at any time, and EpisodicLifeEnv of stable-baselines3, where an episode goes on where the
+    last one lost a life. In other processes the switch is out of sight, and running statistics
+    count as updated.
 
     Parameters
     ----------
@@ -38,27 +42,27 @@ class RunningStatistics:
         local = [inner] if isinstance(inner, gym.Env) else list(getattr(inner, "envs", ()))
         if isinstance(inner, GymnasiumVecEnv):
             local.append(inner.env)
-        self._wrappers = [wrapper for one in local for wrapper in _running_wrappers(one)]
+        self._wrappers = [wrapper for one in local for wrapper in _dependent_wrappers(one)]
         self._elsewhere = isinstance(inner, VecEnv) and _any_elsewhere(inner)
 
     @property
-    def updated(self) -> bool:
-        """Whether a step, or a reset, updates any of them now."""
-        return self._elsewhere or any(_is_updated(wrapper) for wrapper in self._wrappers)
+    def changes(self) -> bool:
+        """Whether a step or a reset changes later episodes now."""
+        return self._elsewhere or any(_is_active(wrapper) for wrapper in self._wrappers)
 
 
-def _running_wrappers(env: Any) -> list[Any]:
+def _dependent_wrappers(env: Any) -> list[Any]:
     found = []
     while isinstance(env, _WRAPPERS):
         wrapper: Any = env
-        if isinstance(wrapper, _RUNNING):
+        if isinstance(wrapper, _DEPENDENT):
             found.append(wrapper)
         env = wrapper.env
     return found
 
 
-def _is_updated(wrapper: Any) -> bool:
-    """Whether statistics are updated; before gymnasium 1.0 they could not be fixed."""
+def _is_active(wrapper: Any) -> bool:
+    """Whether it is switched on; statistics could not be switched off before gymnasium 1.0."""
     return not hasattr(type(wrapper), _SWITCH) or bool(wrapper.update_running_mean)
 
 
@@ -71,8 +75,8 @@ def _any_elsewhere(venv: VecEnv) -> bool:
         call = getattr(venv.env.unwrapped, "call", None)
         if call is None or not hasattr(gym.Env, "has_wrapper_attr"):
             return False
-        return any(call("has_wrapper_attr", _SWITCH))
+        return any(any(call("has_wrapper_attr", name)) for name in (_SWITCH, "was_real_done"))
     try:
-        return any(any(venv.env_is_wrapped(kind)) for kind in _RUNNING)
+        return any(any(venv.env_is_wrapped(kind)) for kind in _DEPENDENT)
     except (AttributeError, NotImplementedError):
         return False
