@@ -20,9 +20,9 @@ from stable_baselines3.common.vec_env import DummyVecEnv, VecEnv
 import ove_sb3 as ove
 
 from .promises import record
-from .tables import print_table
+from .tables import median_ratio, print_table
 
-REPEATS = 7
+REPEATS = 15
 
 
 def main() -> None:
@@ -54,12 +54,10 @@ def cart_poles(n_envs: int) -> DummyVecEnv:
     return venv
 
 
-def least_ratio(first: Callable[[], float], second: Callable[[], float]) -> float:
-    """Ratio of the least CPU times; the two alternate, so a busy machine slows both."""
+def alternating_ratio(first: Callable[[], float], second: Callable[[], float]) -> float:
+    """Median ratio of CPU times; the two alternate, so a busy machine slows both."""
     first(), second()
-    times = np.array([[first(), second()] for _ in range(REPEATS)])
-    least = times.min(axis=0)
-    return float(least[0] / least[1])
+    return median_ratio(np.array([[second(), first()] for _ in range(REPEATS)]))
 
 
 def collect_ratio(n_envs: int) -> float:
@@ -72,7 +70,7 @@ def collect_ratio(n_envs: int) -> float:
         data = ove.collect(model, venv, 150, seed=0)
         return (time.process_time() - start) / data.n_steps
 
-    return least_ratio(collecting, lambda: predict_loop(model, venv, 3000))
+    return alternating_ratio(collecting, lambda: predict_loop(model, venv, 3000))
 
 
 def predict_loop(model: PPO, venv: VecEnv, n_steps: int) -> float:
@@ -102,7 +100,7 @@ def learn_ratio(n_envs: int) -> float:
         shutil.rmtree(path)
         return spent
 
-    return least_ratio(lambda: learning(True), lambda: learning(False))
+    return alternating_ratio(lambda: learning(True), lambda: learning(False))
 
 
 def log_prob_ratio() -> float:
@@ -127,7 +125,7 @@ def log_prob_ratio() -> float:
                 policy.action_net(policy.mlp_extractor.forward_actor(batch))
         return time.process_time() - start
 
-    return least_ratio(ours, bare)
+    return alternating_ratio(ours, bare)
 
 
 if __name__ == "__main__":

@@ -8,6 +8,10 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
+import numpy as np
+
+from ove_sb3._validation import FloatArray
+
 DOCS = Path(__file__).parents[1] / "docs"
 _named: dict[str, str] = {}
 
@@ -64,12 +68,22 @@ def cpu_time(function: Callable[[], object], repeats: int = 5) -> float:
 
 def least_cpu_times(functions: Sequence[Callable[[], object]], repeats: int) -> list[float]:
     """Least CPU time of each function; they alternate, so a busy machine slows all of them."""
+    return [float(least) for least in cpu_times(functions, repeats).min(axis=0)]
+
+
+def cpu_times(functions: Sequence[Callable[[], object]], repeats: int) -> FloatArray:
+    """CPU times of functions that alternate, after one call of each, (repeats, n_functions)."""
+
+    def spent(function: Callable[[], object]) -> float:
+        start = time.process_time()
+        function()
+        return time.process_time() - start
+
     for function in functions:
         function()
-    times: list[list[float]] = [[] for _ in functions]
-    for _ in range(repeats):
-        for function, own in zip(functions, times, strict=True):
-            start = time.process_time()
-            function()
-            own.append(time.process_time() - start)
-    return [min(own) for own in times]
+    return np.array([[spent(function) for function in functions] for _ in range(repeats)])
+
+
+def median_ratio(times: FloatArray) -> float:
+    """Median of the second time over the first, (repeats, 2): neighbors share their noise."""
+    return float(np.median(times[:, 1] / times[:, 0]))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import gymnasium as gym
@@ -41,7 +42,8 @@ def passes_on(owner: Any, policy: Policy) -> bool:
     execute other actions than the model's. Only classes of the libraries are known, and classes
     derived from them.
     """
-    if isinstance(owner, VecNormalize):
+    kind = _kind(owner.__class__)
+    if kind == "normalizer":
         if owner.norm_obs and not _accounts_for(policy, owner):
             raise InvalidInputError(
                 "`model` must have the VecNormalize around the logging wrapper as its own, got a "
@@ -50,15 +52,27 @@ def passes_on(owner: Any, policy: Policy) -> bool:
                 "model.set_env, and then set_model(model); or put the logging wrapper around "
                 "VecNormalize."
             )
-    elif isinstance(owner, _CHANGE_ACTIONS):
+    elif kind == "changes actions":
         raise _misplaced(owner, "changes or adds actions, whose probabilities are not the model's")
-    elif isinstance(owner, _CHANGE_OBSERVATIONS) and type(policy) is not UniformPolicy:
+    elif kind == "changes observations" and type(policy) is not UniformPolicy:
         raise _misplaced(
             owner,
             "changes observations: the model would act on others than its probabilities are "
             "computed from",
         )
-    return isinstance(owner, (gym.Wrapper, VecEnv, gym.vector.VectorEnv))
+    return kind is not None
+
+
+@functools.cache
+def _kind(owner: type) -> str | None:
+    """What a class of wrappers does to a step; None for other classes. Asked at every step."""
+    if issubclass(owner, VecNormalize):
+        return "normalizer"
+    if issubclass(owner, _CHANGE_ACTIONS):
+        return "changes actions"
+    if issubclass(owner, _CHANGE_OBSERVATIONS):
+        return "changes observations"
+    return "other" if issubclass(owner, (gym.Wrapper, VecEnv, gym.vector.VectorEnv)) else None
 
 
 def _accounts_for(policy: Policy, normalizer: VecNormalize) -> bool:

@@ -48,7 +48,9 @@ class ChangingEnvironment:
     @property
     def changes(self) -> bool:
         """Whether a step or a reset changes later episodes now."""
-        return self._elsewhere or any(_is_active(wrapper) for wrapper in self._wrappers)
+        return self._elsewhere or (
+            bool(self._wrappers) and any(_is_active(wrapper) for wrapper in self._wrappers)
+        )
 
 
 def _dependent_wrappers(env: Any) -> list[Any]:

@@ -93,7 +93,7 @@ def copy_outcome(
         copy_observations(observations),
         np.array(rewards, dtype=np.float64),
         dones,
-        {int(i): _read_end(infos[i]) for i in np.flatnonzero(dones)},
+        {int(i): _read_end(infos[i]) for i in dones.nonzero()[0]},
         {name: np.array([_read_signal(info, name) for info in infos]) for name in signals},
     )
 

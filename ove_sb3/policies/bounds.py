@@ -76,6 +76,11 @@ class BoxBounds:
         """Rounding of squashed Gaussians; all bounds are finite."""
         return SquashedGrid(self.space, self._spacing)
 
+    def equals(self, other: BoxBounds) -> bool:
+        """Whether all numbers are the same; Box itself ignores small differences."""
+        same = np.array_equal(self.low, other.low) and np.array_equal(self.high, other.high)
+        return same and self.dtype == other.dtype
+
     def spacing(self, x: FloatArray) -> FloatArray:
         """Upper bound on the distance of neighboring actions near x, (n, d) -> (n, d) or (d,)."""
         return self._spacing if self.bounded else self._float_spacing(x)

@@ -12,8 +12,9 @@ cell. The ratio of two such densities is the exact ratio of probabilities.
 
 from __future__ import annotations
 
+import copy
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -28,6 +29,7 @@ from .bounds import BoxBounds
 from .distribution import ActionDistribution, Rng
 from .rounding import Grid, SquashedGrid
 
+Pick = Callable[[NDArray[Any]], NDArray[Any]]
 _LOG_SQRT_2PI = 0.5 * np.log(2.0 * np.pi)
 _LARGEST = 1.0 - 2.0**-30  # between 1 and the float32 number below
 _COARSE = 1e-4  # width of a cell, in units of the scale on which the density changes
@@ -64,8 +66,8 @@ class BoxDistribution(ActionDistribution):
     def _log_above(self, x: FloatArray) -> FloatArray:
         """Log-probability of uncensored values above x, (d,) -> (n, d)."""
 
-    def _log_mass(self, low: FloatArray, high: FloatArray, at: tuple[IntArray, ...]) -> FloatArray:
-        """Log-probability of intervals at these entries of (..., n, d), all (m,)."""
+    def _log_mass(self, low: FloatArray, high: FloatArray, pick: Pick) -> FloatArray:
+        """Log-probability of intervals, (m,); `pick` gives their entries of any parameter."""
         raise NotImplementedError
 
     @property
@@ -86,12 +88,17 @@ class BoxDistribution(ActionDistribution):
             return density
         coarse = self.bounds.spacing(x) > _COARSE * scale
         if coarse.any():
-            flat = np.flatnonzero(np.broadcast_to(coarse, x.shape))  # faster than nonzero
-            at = np.unravel_index(flat, x.shape)
-            low, high = self._grid.cell(x[at], at[-1])
-            wide = high - low > _COARSE * np.broadcast_to(scale, x.shape)[at]
+            shape = density.shape
+
+            def pick(values: NDArray[Any]) -> NDArray[Any]:
+                return np.broadcast_to(values, shape)[at]
+
+            flat = np.flatnonzero(np.broadcast_to(coarse, shape))  # faster than nonzero
+            at = np.unravel_index(flat, shape)
+            low, high = self._grid.cell(pick(x), at[-1])
+            wide = high - low > _COARSE * pick(scale)
             at, low, high = tuple(i[wide] for i in at), low[wide], high[wide]
-            density[at] = self._log_mass(low, high, at) - np.log(high - low)
+            density[at] = self._log_mass(low, high, pick) - np.log(high - low)
         return density
 
     @override
@@ -101,19 +108,16 @@ class BoxDistribution(ActionDistribution):
 
     @override
     def log_prob(self, actions: ArrayLike) -> FloatArray:
-        return self._log_prob(self._coordinates(actions))
+        return self._log_prob(self._coordinates([actions])[0])
 
-    @override
-    def log_probs(self, actions: Sequence[ArrayLike]) -> FloatArray:
-        return self._log_prob(np.stack([self._coordinates(part) for part in actions]))
-
-    def _coordinates(self, actions: ArrayLike) -> FloatArray:
-        """Actions that lie in the Box, (n, d)."""
-        b = self.bounds
-        x = self._rows(actions).reshape(self._n, -1).astype(np.float64)
+    def _coordinates(self, actions: Sequence[ArrayLike]) -> FloatArray:
+        """Actions that lie in the Box, (J, n, d)."""
+        b, rows = self.bounds, np.stack([self._rows(part) for part in actions])
+        x = rows.reshape(len(actions), self._n, -1).astype(np.float64)
         inside = (x >= b.low - b.margin) & (x <= b.high + b.margin)
         if not inside.all():
-            self._refuse_outside(x, inside)
+            first = int(np.argwhere(~inside)[0, 0])
+            self._refuse_outside(x[first], inside[first])
         return x
 
     def _log_prob(self, x: FloatArray) -> FloatArray:
@@ -217,20 +221,40 @@ class PointMass(BoxDistribution):
         return self
 
 
-class ClippedNormal(BoxDistribution):
-    """Normal(mean, std), clipped to the bounds; the normal tails are the masses of the atoms.
+class NormalBased(BoxDistribution):
+    """Distribution of a function of Normal(mean, std), on which nothing else has an influence.
 
     Parameters
     ----------
     bounds : BoxBounds
     mean : ndarray, (n, d)
     std : ndarray, (n, d) or (d,)
-        In environment units, positive.
+        Positive.
     """
 
     def __init__(self, bounds: BoxBounds, mean: FloatArray, std: FloatArray) -> None:
         super().__init__(bounds, len(mean))
         self.mean, self.std = mean, _positive(std)
+
+    @override
+    def log_probs(
+        self, actions: Sequence[ArrayLike], other: ActionDistribution
+    ) -> tuple[FloatArray, FloatArray]:
+        if type(other) is not type(self) or not other.bounds.equals(self.bounds):
+            return super().log_probs(actions, other)
+        # Together: what depends on the actions alone is computed once.
+        both = copy.copy(self)
+        std = (np.broadcast_to(one.std, one.mean.shape) for one in (self, other))
+        both.mean, both.std = np.stack([self.mean, other.mean])[:, None], np.stack([*std])[:, None]
+        own, others = both._log_prob(self._coordinates(actions))
+        return own, others
+
+
+class ClippedNormal(NormalBased):
+    """Normal(mean, std) in environment units, clipped to the bounds.
+
+    The normal tails are the masses of the atoms.
+    """
 
     def _draw(self, rng: np.random.Generator) -> FloatArray:
         return self.mean + self.std * rng.standard_normal(self.mean.shape)
@@ -239,8 +263,8 @@ class ClippedNormal(BoxDistribution):
         return _log_normal(x, self.mean, self.std), self.std
 
     @override
-    def _log_mass(self, low: FloatArray, high: FloatArray, at: tuple[IntArray, ...]) -> FloatArray:
-        mean, std = (np.broadcast_to(v, self.mean.shape)[at[-2:]] for v in (self.mean, self.std))
+    def _log_mass(self, low: FloatArray, high: FloatArray, pick: Pick) -> FloatArray:
+        mean, std = pick(self.mean), pick(self.std)
         return _log_between((low - mean) / std, (high - mean) / std)
 
     def _log_below(self, x: FloatArray) -> FloatArray:
@@ -258,20 +282,8 @@ class ClippedNormal(BoxDistribution):
         return (x - self.mean) / self.std
 
 
-class SquashedNormal(BoxDistribution):
-    """tanh of Normal(mean, std), scaled from [-1, 1] to the bounds.
-
-    Parameters
-    ----------
-    bounds : BoxBounds
-        All finite.
-    mean, std : ndarray, (n, d)
-        Before squashing.
-    """
-
-    def __init__(self, bounds: BoxBounds, mean: FloatArray, std: FloatArray) -> None:
-        super().__init__(bounds, len(mean))
-        self.mean, self.std = mean, _positive(std)
+class SquashedNormal(NormalBased):
+    """tanh of Normal(mean, std), scaled from [-1, 1] to the bounds, all of which are finite."""
 
     @override
     def sample(self, rng: Rng = None) -> NDArray[Any]:
@@ -299,9 +311,10 @@ class SquashedNormal(BoxDistribution):
         return density, slope * np.minimum(self.std, 1.0)
 
     @override
-    def _log_mass(self, low: FloatArray, high: FloatArray, at: tuple[IntArray, ...]) -> FloatArray:
-        mean, std = (np.broadcast_to(v, self.mean.shape)[at[-2:]] for v in (self.mean, self.std))
-        edges = np.array([self.bounds.to_unit(edge, at[-1]) for edge in (low, high)])
+    def _log_mass(self, low: FloatArray, high: FloatArray, pick: Pick) -> FloatArray:
+        mean, std = pick(self.mean), pick(self.std)
+        dimension = pick(np.arange(self.bounds.low.size))
+        edges = np.array([self.bounds.to_unit(edge, dimension) for edge in (low, high)])
         inside = np.clip(edges, -_LARGEST, _LARGEST)
         low_z, high_z = (np.arctanh(inside) - mean) / std
         # A number in the cell of a bound is executed as the bound.

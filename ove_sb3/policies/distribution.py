@@ -52,9 +52,18 @@ class ActionDistribution(ABC):
     def log_prob(self, actions: ArrayLike) -> FloatArray:
         """Log-probability of `actions`, or log-density inside a Box, (n,) float64."""
 
-    def log_probs(self, actions: Sequence[ArrayLike]) -> FloatArray:
-        """`log_prob` of several actions per observation, J of (n, ...) -> (J, n)."""
-        return np.stack([self.log_prob(part) for part in actions])
+    def log_probs(
+        self, actions: Sequence[ArrayLike], other: ActionDistribution
+    ) -> tuple[FloatArray, FloatArray]:
+        """`log_prob` of several actions per observation, J of (n, ...), here and under `other`.
+
+        Returns
+        -------
+        ndarray, (J, n)
+        ndarray, (J, n)
+        """
+        own, others = ([one.log_prob(part) for part in actions] for one in (self, other))
+        return np.stack(own), np.stack(others)
 
     def deterministic(self) -> ActionDistribution:
         """Point mass on the most probable action, which a deterministic policy takes."""

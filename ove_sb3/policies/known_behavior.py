@@ -125,7 +125,7 @@ class _Scan:
     ) -> FloatArray:
         rng = np.random.default_rng([_SEED, self.first_step, self.n_batches - 1])
         actions = [self.data.actions[steps], *(candidate.sample(rng) for _ in range(N_DRAWS))]
-        log_p, log_b = candidate.log_probs(actions), behavior.log_probs(actions)
+        log_p, log_b = candidate.log_probs(actions, behavior)
         ratios = _ratio(log_p, log_b)
         self.behavior_log_probs[steps], self.logged[steps] = log_b[0], ratios[0]
         self._keep(steps, ratios[1:], 1.0 / N_DRAWS)

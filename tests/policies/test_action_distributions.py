@@ -7,9 +7,12 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from gymnasium import spaces
 from numpy.typing import NDArray
 
 import ove_sb3 as ove
+from ove_sb3.policies.bounds import BoxBounds
+from ove_sb3.policies.box import ClippedNormal, SquashedNormal
 
 from .distribution_checks import check_distribution
 from .toys import (
@@ -110,14 +113,40 @@ def test_the_behavior_itself_has_log_ratio_zero(case: str) -> None:
 
 @pytest.mark.parametrize("case", CASES)
 def test_several_actions_at_once(case: str) -> None:
-    """No bit differs from one action after the other, at the bounds of a Box too."""
+    """No bit differs from one action and one model after the other, at the bounds of a Box too."""
     model, n = make_model(case), 50
-    batch = repeat(one_observation(case), n)
-    distribution = ove.action_distribution(model, batch, action_masks=masks_for(case, n))
+    batch, masks = repeat(one_observation(case), n), masks_for(case, n)
+    models = [model, make_model(case, seed=1)]
+    if masks is None:
+        models.append(ove.UniformPolicy(model.action_space))
+    distribution, *others = (
+        ove.action_distribution(one, batch, action_masks=masks) for one in models
+    )
     actions = [distribution.sample(seed) for seed in range(3)]
     if hasattr(model.action_space, "low"):
         inside = np.nextafter(model.action_space.high, -np.inf, dtype=np.float32)
         for k, edge in enumerate((model.action_space.low, model.action_space.high, inside)):
             actions[k][0] = edge
-    together = distribution.log_probs(actions)
-    np.testing.assert_array_equal(together, [distribution.log_prob(part) for part in actions])
+    for other in others:
+        together = distribution.log_probs(actions, other)
+        for one, log_probs in zip((distribution, other), together, strict=True):
+            np.testing.assert_array_equal(log_probs, [one.log_prob(part) for part in actions])
+
+
+@pytest.mark.parametrize("kind", [ClippedNormal, SquashedNormal])
+@pytest.mark.parametrize(("least", "most"), [(1e-6, 1e-3), (0.05, 2.0)])
+def test_two_normals_at_once(kind: Any, least: float, most: float) -> None:
+    """No bit differs where actions are rounded coarsely, for one of the two or for both."""
+    rng, bounds = np.random.default_rng(0), BoxBounds(spaces.Box(-3.0, 3.0, (2,), np.float32))
+    first, second = (
+        kind(bounds, rng.normal(0.0, 3.0, (200, 2)), rng.uniform(least, most, (200, 2)))
+        for _ in range(2)
+    )
+    actions = [*(first.sample(rng) for _ in range(3)), second.sample(rng)]
+    for one, log_probs in zip((first, second), first.log_probs(actions, second), strict=True):
+        np.testing.assert_array_equal(log_probs, [one.log_prob(part) for part in actions])
+    elsewhere = kind(
+        BoxBounds(spaces.Box(-3.0, np.float32(3.0000005), (2,), np.float32)), first.mean, first.std
+    )
+    other = first.log_probs(actions, elsewhere)[1]
+    np.testing.assert_array_equal(other, [elsewhere.log_prob(part) for part in actions])

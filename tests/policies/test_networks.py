@@ -45,7 +45,8 @@ def test_outputs_are_those_of_the_modules(activation: Any, n: int) -> None:
         expected = policy.action_net(
             policy.mlp_extractor.forward_actor(torch.as_tensor(before.copy()))
         ).numpy()
-    exact = n > PlainMlp.small_batch  # numpy rounds differently
+    # The matrix products and the tanh of numpy round differently.
+    exact = n > PlainMlp.small_batch and activation is torch.nn.ReLU
     np.testing.assert_allclose(mlp(x), expected, rtol=0, atol=0 if exact else 1e-5)
     np.testing.assert_array_equal(x, before)
 
