@@ -20,6 +20,7 @@ _DEPENDENT = (
     *known_classes(getattr(gym.wrappers, "vector", None), *_NORMALIZING),
 )
 _SWITCH = "update_running_mean"
+_ATTRIBUTES = (_SWITCH, "was_real_done")  # of these wrappers alone
 
 
 class ChangingEnvironment:
@@ -73,11 +74,11 @@ def _any_elsewhere(venv: VecEnv) -> bool:
     if hasattr(venv, "envs"):
         return False
     if isinstance(venv, GymnasiumVecEnv):
+        inner: Any = venv.env.unwrapped
         # Before gymnasium 1.0 the question would stop the processes.
-        call = getattr(venv.env.unwrapped, "call", None)
-        if call is None or not hasattr(gym.Env, "has_wrapper_attr"):
-            return False
-        return any(any(call("has_wrapper_attr", name)) for name in (_SWITCH, "was_real_done"))
+        if isinstance(inner, gym.vector.AsyncVectorEnv) and hasattr(gym.Env, "has_wrapper_attr"):
+            return any(any(inner.call("has_wrapper_attr", name)) for name in _ATTRIBUTES)
+        return False
     try:
         return any(any(venv.env_is_wrapped(kind)) for kind in _DEPENDENT)
     except (AttributeError, NotImplementedError):
