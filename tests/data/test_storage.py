@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import sqlite3
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -193,11 +194,11 @@ def test_other_versions_and_strangers_are_named(tmp_path: Path) -> None:
     data = some(3)
     data.save(tmp_path / "a")
     index = tmp_path / "a" / "log.sqlite"
-    with sqlite3.connect(index) as connection:
+    with closing(sqlite3.connect(index)) as connection:
         connection.execute("PRAGMA user_version = 1")
     with pytest.raises(ove.StorageError, match=r"log\.sqlite.* version 3 .* got 1"):
         ove.Trajectories.load(tmp_path / "a")
-    with sqlite3.connect(index) as connection:
+    with closing(sqlite3.connect(index)) as connection:
         connection.execute("PRAGMA application_id = 7")
     with pytest.raises(ove.StorageError, match="another database"):
         ove.Trajectories.load(tmp_path / "a")

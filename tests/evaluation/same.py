@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import fields
+from typing import Any
 
 import numpy as np
 
@@ -22,6 +23,15 @@ def same_statistics(
             np.testing.assert_array_equal(
                 getattr(first, field.name), getattr(second, field.name), err_msg=field.name
             )
+
+
+def same_fields(first: Any, second: Any) -> None:
+    """Compare two instances of a dataclass; NaN equals NaN, which `==` of Python 3.13 denies."""
+    assert type(first) is type(second)
+    for field in fields(first):
+        if field.compare:
+            one, other = getattr(first, field.name), getattr(second, field.name)
+            np.testing.assert_equal(one, other, err_msg=field.name)
 
 
 def same_result(first: ove.Evaluation, second: ove.Evaluation) -> None:
