@@ -240,3 +240,23 @@ def test_bets_do_not_depend_on_the_future(
         np.testing.assert_array_equal(one.values[:known], other.values[:known])
         positive |= bool((one.fractions > 0.0).any())
     assert positive or kind == "one return"  # nothing to gain where all returns are the worst
+
+
+@pytest.mark.parametrize(
+    "quantity", ["mean", "variance", "quantile:0.05", "median", "cvar:0.1", "p_below:0.5"]
+)
+def test_weights_whose_squares_are_zero_do_not_widen_a_bound(quantity: str) -> None:
+    # A canary log: the candidate would almost never have acted as in the other 90% of the episodes.
+    rng = np.random.default_rng(0)
+    canary, weights, returns = rng.random(400) < 0.1, 1.0 + rng.random(400), rng.random(400)
+
+    def width(scale: float) -> float:
+        log_ratios = np.log(np.where(canary, 10.0, scale * weights))
+        stats = ove.trajectory_statistics(
+            log_ratios, returns, np.ones(400, int), gamma=1.0, horizon=1
+        )
+        result = ove.interval(stats, quantity, reward_range=(0.0, 1.0), max_weight=10.0)
+        return result.upper - result.lower
+
+    assert (1e-150**2, 1e-200**2) == (1e-300, 0.0)
+    assert width(1e-200) < 1.1 * width(1e-150)

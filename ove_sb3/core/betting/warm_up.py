@@ -177,7 +177,10 @@ def _control(
     """Multiple b of ``w - 1`` to subtract from y, by the bound predicted from the past."""
     if not math.isfinite(max_weight) or w.size < 2 or not np.ptp(w) > 0.0:
         return 0.0
-    slope = max(float(np.cov(w, y)[0, 1] / w.var(ddof=1)), 0.0)
+    variance = float(w.var(ddof=1))
+    if variance == 0.0:  # weights so small that their squares are 0
+        return 0.0
+    slope = max(float(np.cov(w, y)[0, 1]) / variance, 0.0)
     b = _CONTROLS * slope
     deviations = np.array([np.std(y - one * w, ddof=1) for one in b])
     room = mean + b * (max_weight - 1.0)
@@ -206,8 +209,9 @@ def fraction_at_risk(
     if room <= 0.0:
         return 0.0
     # About the estimate, not the sample mean: rare gains may not have been seen yet.
-    second_moment = float(np.mean((past - mean) ** 2)) * (1.0 + 2.0 / math.sqrt(past.size))
-    bet, scale = hedge(-math.log(level)) * room, math.sqrt(second_moment * n)
+    # Relative to the room, since the squares of tiny weights are 0.
+    second_moment = float(np.mean(((past - mean) / room) ** 2)) * (1.0 + 2.0 / math.sqrt(past.size))
+    bet, scale = hedge(-math.log(level)), math.sqrt(second_moment * n)
     return bet / scale if bet < _LARGEST_FRACTION * scale else _LARGEST_FRACTION
 
 
