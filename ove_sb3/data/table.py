@@ -273,9 +273,12 @@ class _Source:
                 return (np.cumsum(there) - 1)[offsets], names
         encoded = column.combine_chunks().dictionary_encode()
         names = np.asarray(encoded.dictionary.to_numpy(zero_copy_only=False))
-        if names.dtype.kind == "f" and np.isnan(names).any():
+        if names.dtype.kind == "f":
             values = column.to_numpy()
             self._refuse(name, values, np.isnan(values), "must have no missing values")
+            exact = np.abs(values) < 2.0 ** (np.finfo(values.dtype).nmant + 1)
+            rule = "must not hold such large numbers as floats, which round them (pass integers)"
+            self._refuse(name, values, ~exact, rule)
         order = np.argsort(names, kind="stable")
         rank = np.empty(order.size, np.int64)
         rank[order] = np.arange(order.size)

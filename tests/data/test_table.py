@@ -190,6 +190,11 @@ BAD: dict[str, tuple[Any, str, int]] = {
     "missing": (lambda f: f.assign(r=[0.0] * 5 + [None] * 3), "no missing values", 5),
     "infinite": (lambda f: f.assign(r=[np.inf] + [0.0] * 7), "must be finite", 0),
     "nobody": (lambda f: f.assign(user=["a"] * 4 + [None] * 4), "no missing values", 4),
+    "rounded": (
+        lambda f: f.assign(user=[7.0] * 4 + [float(2**53 + 1)] * 4),
+        "as floats, which round them",
+        4,
+    ),
 }
 
 
