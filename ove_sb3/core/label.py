@@ -40,9 +40,9 @@ _AGAINST = {
         f"unknown: {_ANOTHER_LOG}"
     ),
     "candidate_of_unknown_origin": (
-        "the candidate is a policy without its model, and the behavior of the log learned: nothing "
-        "shows that the candidate did not learn from it. Pass the model, such as PPO.load(...), "
-        "instead of its policy"
+        "the behavior of the log learned, and nothing shows that the candidate did not learn from "
+        "it: pass the model, such as PPO.load(...), instead of its policy, and log training with "
+        "VecLogActionProbability instead of reading a rollout buffer"
     ),
     "deterministic_actions": (
         "the logged actions were not drawn from the logged probabilities, but are the most "

@@ -58,7 +58,8 @@ def from_rollout_buffer(
 
     Notes
     -----
-    A buffer holds one rollout, and the model has learned from it: evaluate another candidate.
+    A buffer holds one rollout. A model has learned from it, and nothing in it shows which one, so
+    that models of stable-baselines3 are evaluated on it without a guarantee.
     `VecLogActionProbability` logs a whole training run, with the rewards of the environment.
     """
     if horizon is not None:

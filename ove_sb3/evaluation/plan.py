@@ -62,6 +62,8 @@ class Plan:
         Share of the candidate in that mixture, None if it is not one of its policies.
     selection_counted : bool
         The error budget accounts for all evaluations by which the candidate was selected.
+    independent : bool
+        The caller states that the candidate did not learn from the log.
     """
 
     assumptions: Assumptions
@@ -75,6 +77,7 @@ class Plan:
     warnings: tuple[str, ...] = ()
     reward: str | None = None
     selection_counted: bool = False
+    independent: bool = False
     n_components: int = 0
     several_behaviors: bool = False
     share: float | None = None
@@ -150,7 +153,9 @@ class Plan:
             candidate_depends_on_log=evidence.candidate_depends_on_log or trained,
             candidate_selected_on_log=not self.selection_counted
             and provenance.was_selected_by(metadata.log_ids),
-            candidate_of_unknown_origin=metadata.adaptive and not (provenance.known or trained),
+            candidate_of_unknown_origin=metadata.adaptive
+            and not (trained or self.independent)
+            and provenance.may_have_learned_from(metadata.log_ids),
         )
         return replace(self, assumptions=replace(self.assumptions, evidence=evidence))
 
@@ -206,6 +211,7 @@ def make_plan(
     evaluation: int | None = None,
     reward: str | None = None,
     selection_counted: bool = False,
+    independent: bool = False,
 ) -> Plan:
     """Check the options, and complete them from the metadata of the log.
 
@@ -258,6 +264,7 @@ def make_plan(
         warnings=(*remarks, *left_out),
         reward=reward,
         selection_counted=selection_counted,
+        independent=independent,
         n_components=len(metadata.components),
         several_behaviors=metadata.several_behaviors,
     )

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
-from ove_sb3.data.log_ids import may_share_episodes
+from ove_sb3.data.log_ids import is_content_id, may_share_episodes
 
 TRAINED_ON = "ove_log_ids"
 SELECTED_BY = "ove_selection_log_ids"
@@ -21,16 +21,26 @@ _POLICY = "stable_baselines3.common.policies.BasePolicy"
 class Provenance(NamedTuple):
     """Identifiers of the logs that a model was trained on, and of those it was selected by.
 
-    They are not all `known` for a policy of stable-baselines3 without its model.
+    They are not all `known` for a policy of stable-baselines3 without its model. A model that
+    `can_learn` may also have learned from data that left no identifier on it.
     """
 
     trained_on: tuple[str, ...] = ()
     selected_by: tuple[str, ...] = ()
     known: bool = True
+    can_learn: bool = False
 
     def was_trained_on(self, log_ids: Iterable[str]) -> bool:
         """Whether it may have learned from episodes of a log."""
         return may_share_episodes(self.trained_on, log_ids)
+
+    def may_have_learned_from(self, log_ids: Iterable[str]) -> bool:
+        """Whether nothing shows that it has not learned from the log of a training run.
+
+        Data that were not logged by this package, such as a rollout buffer, leave no identifier.
+        """
+        unmarked = self.can_learn and any(map(is_content_id, log_ids))
+        return self.was_trained_on(log_ids) or not self.known or unmarked
 
     def was_selected_by(self, log_ids: Iterable[str]) -> bool:
         """Whether it was selected by evaluations on episodes of a log."""
@@ -45,7 +55,7 @@ def read_provenance(*models: Any) -> Provenance:
     )
     owned = {id(model.policy) for model in models if _is_a(model, _ALGORITHM)}
     bare = any(_is_a(model, _POLICY) and id(model) not in owned for model in models)
-    return Provenance(trained_on, selected_by, known=not bare)
+    return Provenance(trained_on, selected_by, known=not bare, can_learn=bool(owned))
 
 
 def models_within(model: Any) -> Iterator[Any]:

@@ -197,21 +197,29 @@ def test_the_log_of_a_wrapped_single_environment_voids_the_guarantee(tmp_path: P
     assert not any(callback.evaluations["guaranteed"])
 
 
-def adaptive(behavior: str | None) -> ove.Trajectories:
+def adaptive(behavior: str | None, log_ids: tuple[str, ...] = ("a run",)) -> ove.Trajectories:
     data = log()
-    return replace(data, metadata=replace(data.metadata, adaptive=True, behavior=behavior))
+    metadata = replace(data.metadata, adaptive=True, behavior=behavior, log_ids=log_ids)
+    return replace(data, metadata=metadata)
 
 
-@pytest.mark.parametrize("behavior", ["PPO", None])
-def test_a_log_of_learning_by_the_same_class_may_be_its_own(behavior: str | None) -> None:
-    callback = make_callback(adaptive(behavior))
+@pytest.mark.parametrize(
+    "data",
+    [adaptive("PPO"), adaptive(None), adaptive("DQN", log().metadata.log_ids)],
+    ids=["same class", "unknown class", "not logged by this package"],
+)
+def test_a_log_of_learning_that_may_be_its_own(data: ove.Trajectories) -> None:
+    callback = make_callback(data)
     with pytest.warns(ove.DependenceWarning, match="pass independent=True if"):
         small_ppo().learn(32, callback=callback)
     assert not any(callback.evaluations["guaranteed"])
 
 
 def test_a_log_of_learning_by_others_keeps_the_guarantee() -> None:
-    for data, options in ((adaptive("DQN"), {}), (adaptive("PPO"), {"independent": True})):
+    unmarked = adaptive("PPO", log().metadata.log_ids)
+    assert unmarked.metadata.log_ids[0].startswith("data-")
+    stated = {"independent": True}
+    for data, options in ((adaptive("DQN"), {}), (adaptive("PPO"), stated), (unmarked, stated)):
         callback = make_callback(data, **options)
         small_ppo().learn(32, callback=callback)
         assert all(callback.evaluations["guaranteed"])

@@ -23,7 +23,7 @@ REASONS = {
     "range": "range of rewards was taken from the data",
     "candidate_depends_on_log": "candidate was trained on these trajectories",
     "candidate_selected_on_log": "candidate was selected by its evaluations",
-    "candidate_of_unknown_origin": "candidate is a policy without its model",
+    "candidate_of_unknown_origin": "nothing shows that the candidate did not learn",
     "deterministic_actions": "not drawn from the logged probabilities",
     "lost_episodes": "dropped by `ove-sb3 repair`",
     "shared_exploration": "decided once for all of its environments",

@@ -181,7 +181,8 @@ def test_simultaneous_splits_delta(data: ove.Trajectories, candidate: PPO) -> No
 
 
 def test_an_adaptive_log_is_taken_in_order(data: ove.Trajectories, candidate: PPO) -> None:
-    adaptive = replace(data, metadata=replace(data.metadata, adaptive=True))
+    metadata = replace(data.metadata, adaptive=True, log_ids=("a run",))
+    adaptive = replace(data, metadata=metadata)
     result = ove.evaluate(adaptive, candidate, gamma=GAMMA)
     for one in result.quantities.values():
         assert one.approximate is None
@@ -201,7 +202,7 @@ def test_overlaps_count_if_and_only_if_the_behavior_learned(
         return ove.evaluate(
             replace(
                 data,
-                metadata=replace(data.metadata, adaptive=adaptive),
+                metadata=replace(data.metadata, adaptive=adaptive, log_ids=("a run",)),
                 overlaps=np.full(len(data), 4) if together else None,
             ),
             candidate,

@@ -37,7 +37,7 @@ OPTIONS: dict[str, Any] = {
     "quantities": ("mean", "variance"),
 }
 TRAINED, SELECTED = "was trained on these trajectories", "was selected by its evaluations"
-UNKNOWN = "a policy without its model"
+UNKNOWN = "nothing shows that the candidate did not learn from it"
 
 
 def reasons(data: Any, candidate: Any, **options: Any) -> list[str]:
@@ -121,6 +121,20 @@ def test_a_policy_without_its_model(tmp_path: Path) -> None:
     loaded.learn(64)
     assert loaded.policy.ove_log_ids == loaded.ove_log_ids
     assert reasons(data, loaded.policy) == [TRAINED]
+
+
+def test_the_rollout_buffer_of_a_model(tmp_path: Path) -> None:
+    model = small_ppo(0, DummyVecEnv([ThreeStates])).learn(256)
+    data = ove.from_rollout_buffer(model.rollout_buffer, horizon=4, reward_range=REWARD_RANGE)
+    model.save(tmp_path / "model")
+    loaded = stable_baselines3.PPO.load(tmp_path / "model")
+    uniform = ove.UniformPolicy(model.action_space)
+    mixture = ove.MixturePolicy([loaded, uniform], [0.5, 0.5])
+    first, second = data.split(0.5)
+    for part in (data, first, second, data[:5]):
+        for candidate in (model, loaded, loaded.policy, mixture):
+            assert reasons(part, candidate) == [UNKNOWN]
+    assert reasons(data, uniform) == []
 
 
 def test_models_within_a_registered_policy(tmp_path: Path) -> None:
