@@ -28,10 +28,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--peers", nargs="+", choices=ENVIRONMENTS, default=list(ENVIRONMENTS))
     parser.add_argument("--quantities", nargs="+", choices=QUANTITIES, default=list(QUANTITIES))
     parser.add_argument(
+        "--methods", nargs="+", default=[], help="words that the names of the methods contain"
+    )
+    parser.add_argument(
         "--folder", type=Path, default=Path(".peers"), help="folder of environments and results"
     )
     parser.add_argument("--jobs", type=int, default=1, help="methods that run in parallel")
     parser.add_argument("--page", type=Path, help="page to insert the tables into")
+    parser.add_argument("--prefix", default="", help="of the names of the tables on the page")
     options = parser.parse_args(arguments)
     start = time.perf_counter()
     with tempfile.TemporaryDirectory() as scratch:
@@ -39,13 +43,20 @@ def main(arguments: Sequence[str] | None = None) -> None:
         write_data(data, PROBLEMS, options.sizes, options.trials)
         peers = {name: ENVIRONMENTS[name] for name in options.peers}
         results = run_all(
-            peers, options.quantities, options.folder, data, options.cpu_seconds, options.jobs
+            peers,
+            options.quantities,
+            options.folder,
+            data,
+            options.cpu_seconds,
+            options.jobs,
+            options.methods,
         )
     named = tables(results, PROBLEMS, options.sizes)
     named["stamp"] = stamp(results, options.trials, options.cpu_seconds)
     print("\n".join(named.values()))
     if options.page is not None:
-        filled = insert_tables(options.page, named)
+        prefixed = {f"{options.prefix}{name}": text for name, text in named.items()}
+        filled = insert_tables(options.page, prefixed)
         print(f"{len(filled)} tables inserted into {options.page}")
     print(f"{(time.perf_counter() - start) / 60:.1f} minutes in this run")
 

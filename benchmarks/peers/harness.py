@@ -111,9 +111,11 @@ def run_all(
     data: Path,
     cpu_seconds: float,
     jobs: int = 1,
+    words: Sequence[str] = (),
 ) -> list[Result]:
     """Run every method of every peer, `jobs` of them in parallel; return the results in order.
 
+    With `words`, only the methods whose names contain one of them are run.
     Environments and finished results are kept in `folder`: a method that was run before with the
     same data, code and settings is not run again. A peer that cannot be installed gives results
     that hold the reason.
@@ -121,7 +123,11 @@ def run_all(
     with ThreadPoolExecutor(jobs) as pool:
         waiting: list[Result | Future[Result]] = []
         for name, environment in peers.items():
-            wanted = [key for key in method_keys(environment) if key[1] in quantities]
+            wanted = [
+                (module, quantity, method)
+                for module, quantity, method in method_keys(environment)
+                if quantity in quantities and any(word in method for word in words or [""])
+            ]
             if not wanted:
                 continue
             try:

@@ -148,6 +148,29 @@ def test_a_method_that_crashes_keeps_its_row(tmp_path: Path) -> None:
     assert f"as printed ({result.reason})" in printed["variance_interval"]
 
 
+def test_methods_are_chosen_by_words_of_their_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(command: list[str], **_: Any) -> subprocess.CompletedProcess[str]:
+        return subprocess.CompletedProcess(command, 1, "", "not run")
+
+    monkeypatch.setattr(subprocess, "run", fail)
+    (tmp_path / "recommender-50.npz").write_bytes(b"")
+    monkeypatch.setattr("benchmarks.peers.harness.build", lambda *_: Path("python"))
+    peer = Environment("ove_sb3", ("ours",), ())
+
+    def chosen(*words: str) -> list[str]:
+        results = run_all({"ours": peer}, ["variance"], tmp_path, tmp_path, 1.0, words=words)
+        return [result.method for result in results]
+
+    assert chosen("studentized") == ["regression, studentized bootstrap"]
+    assert chosen("studentized", "paper") == [
+        "regression, studentized bootstrap",
+        "the paper's, corrected",
+    ]
+    assert len(chosen()) == 5
+
+
 def test_the_line_with_an_error_comes_first() -> None:
     assert last_words("a\nERROR: b\nc\n") == "b"
     assert last_words("Traceback\nValueError: c\n") == "ValueError: c"
@@ -270,7 +293,9 @@ def test_the_page_has_a_place_for_every_table_and_names_every_peer() -> None:
     cell = Summary(1, 0.5, 1.0, 2.0, 0.001)
     cells = {(problem.name, 100): cell for problem in PROBLEMS}
     results = [Result("x", q, "m", memory={100: 1.0}, cells=cells) for q in QUANTITIES]
-    assert sorted(marks) == sorted([*tables(results, PROBLEMS, [100]), "stamp"])
+    repeated = ["few_stamp", "few_variance_error", "few_variance_interval"]
+    expected = [*tables(results, PROBLEMS, [100]), "stamp", *repeated]
+    assert sorted(marks) == sorted(expected)
     for environment in ENVIRONMENTS.values():
         for _, quantity, method in method_keys(environment):
             part = text.partition(f"<!-- table {quantity}_cost -->")[2].partition("<!-- end -->")[0]

@@ -65,7 +65,10 @@ def test_every_table_of_the_documentation_has_a_command_that_prints_it() -> None
         for name in re.findall(r'name="(\w+)"', path.read_text())
     }
     pages = (BENCHMARKS / "public" / "pages.py").read_text()
-    peers = {f"{q}_{kind}" for q in QUANTITIES for kind in ("error", "interval", "cost")}
-    others = marked - named - peers - set(STUDIES) - {"stamp"}
+    kinds = ("error", "interval", "cost")
+    peers = {"stamp", *(f"{quantity}_{kind}" for quantity in QUANTITIES for kind in kinds)}
+    peers |= {f"few_{name}" for name in peers}
+    studies = {f"{study}{suffix}" for study in STUDIES for suffix in ("", "_known", "_risk")}
+    others = marked - named - peers - studies - {"reproduction_widths"}
     assert [name for name in others if name.split("_")[0] not in ("icu", "obd", "control")] == []
     assert all(f"{prefix}_" in pages for prefix in ("icu", "obd", "control"))
