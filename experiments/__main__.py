@@ -31,7 +31,7 @@ def run(
     domain
         ``"gridworld"``, ``"recommender"``, ``"diabetes"`` or ``"all"``.
     full
-        100 trials of up to 31,622 trajectories, instead of 20 of up to 3,162.
+        100 trials of up to 31,622 trajectories, instead of 16 of up to 3,162.
     trials, n
         Number of trials and numbers of trajectories, instead of these.
     truth
@@ -99,10 +99,14 @@ def main(argv: Sequence[str] | None = None, *, prog: str = "python -m ove_sb3.ex
     parser.add_argument(
         "--full", action="store_true", help="the paper's size instead of a quick run"
     )
-    parser.add_argument("--trials", type=int, help="independent repetitions (20; 100 if full)")
+    of_sizes = f"({QUICK.n_trials}; {FULL.n_trials} if full)"
+    parser.add_argument("--trials", type=int, help=f"independent repetitions {of_sizes}")
     parser.add_argument("--n", type=int, nargs="+", help="numbers of trajectories")
     parser.add_argument(
-        "--truth", type=int, help="on-policy episodes for diabetes (250000; 1000000 if full)"
+        "--truth",
+        type=int,
+        help="on-policy episodes for diabetes "
+        f"({QUICK.truth_episodes:,}; {FULL.truth_episodes:,} if full)",
     )
     parser.add_argument("--jobs", type=int, default=2, help="processes (default: 2)")
     parser.add_argument(

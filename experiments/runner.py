@@ -17,7 +17,7 @@ from ove_sb3 import _parallel as parallel
 from .domains import make_domain
 from .policies import evaluation_policy
 from .settings import BOUNDS, ESTIMATORS, RISK, RISK_BOUNDS, Sizes, Study, as_plain
-from .storage import fingerprint, read_json, versions, write_json
+from .storage import fingerprint, last_day, measurement, read_json, write_json
 from .trials import TRUTH_PART, merge_risk, merge_truth, run_trial, run_truth
 
 FloatArray = NDArray[np.float64]
@@ -63,6 +63,8 @@ class StudyResult:
         The evaluation policy.
     cells
         One entry per trial and n; see `run_trial`.
+    day
+        Day on which the last trial was computed; today if empty.
     """
 
     study: Study
@@ -71,6 +73,7 @@ class StudyResult:
     truth: Truth
     candidate: FloatArray
     cells: list[dict[str, Any]]
+    day: str = ""
 
     def settings(self) -> dict[str, Any]:
         """All settings and versions as plain values, ready for JSON."""
@@ -84,7 +87,7 @@ class StudyResult:
             "bounds": {name: item.options for name, item in BOUNDS.items()},
             "risk_quantities": list(RISK),
             "risk_bounds": {name: item.options for name, item in RISK_BOUNDS.items()},
-            "versions": versions(),
+            "measured": measurement(self.day),
         }
 
 
@@ -132,15 +135,16 @@ def run_study(
         "risk": {name: item.options for name, item in RISK_BOUNDS.items()},
         "risk_quantities": list(RISK),
     }
+    folder = out / "runs" / f"{study.name}-{fingerprint(setting, _TRIAL_CODE)}"
     trials = run_tasks(
         run_trial,
         [(study, plain, sizes.n_grid, seed, trial) for trial in range(sizes.n_trials)],
-        folder=out / "runs" / f"{study.name}-{fingerprint(setting, _TRIAL_CODE)}",
+        folder=folder,
         label=study.name,
         **how,
     )
     cells = [cell for trial in trials for cell in trial]
-    return StudyResult(study, sizes, seed, truth, candidate, cells)
+    return StudyResult(study, sizes, seed, truth, candidate, cells, last_day(folder))
 
 
 def find_truth(

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import datetime
 import hashlib
 import json
 import os
+import platform
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
@@ -69,3 +71,36 @@ def _digest(source: str) -> str:
 def versions() -> dict[str, str]:
     """Versions of Python and of the packages that the results depend on."""
     return library_versions("simglucose")
+
+
+def measurement(day: str | None = None) -> dict[str, Any]:
+    """Day (today, unless given), machine and versions of a measurement."""
+    return {"date": day or _day(), "machine": machine(), "versions": versions()}
+
+
+def stamp(measured: Mapping[str, Any]) -> str:
+    """Sentence on when and where something was measured, see `measurement`."""
+    python = measured["versions"].get("python", platform.python_version())
+    return f"Measured on {measured['date']}, {measured['machine']}, Python {python}."
+
+
+def machine() -> str:
+    """Processor, number of cores and operating system."""
+    name = platform.processor() or platform.machine()
+    info = Path("/proc/cpuinfo")
+    if info.exists():
+        models = [line for line in info.read_text().splitlines() if line.startswith("model name")]
+        name = models[0].partition(":")[2].strip() if models else name
+    return f"{name}, {os.cpu_count()} cores, {platform.system()}"
+
+
+def last_day(folder: Path) -> str:
+    """Day on which the newest result in `folder` was written; today if there is none."""
+    times = [path.stat().st_mtime for path in folder.glob("*.json")]
+    return _day(max(times)) if times else _day()
+
+
+def _day(time: float | None = None) -> str:
+    utc = datetime.timezone.utc
+    now = datetime.datetime.now(utc) if time is None else datetime.datetime.fromtimestamp(time, utc)
+    return now.date().isoformat()

@@ -9,17 +9,18 @@ import numpy as np
 
 from benchmarks.tables import markdown
 from ove_sb3.core.quantities import as_quantity
+from ove_sb3.experiments.storage import stamp
 
 from .control import MOMENTS
 from .icu_sepsis import CELLS, RISK, RISK_GAMMA
 from .open_bandit import CAMPAIGNS
-from .results import Content, stamp
+from .results import Content
 
 
 def tables_of(part: str, content: Content) -> dict[str, str]:
     """Tables of a part by their name on the page."""
     make = {"icu_sepsis": _icu_sepsis, "open_bandit": _open_bandit, "control": _control}[part]
-    return {name: f"{text}\n{stamp(content)}\n" for name, text in make(content).items()}
+    return {name: f"{text}\n{stamp(content['measured'])}\n" for name, text in make(content).items()}
 
 
 def short(value: float | None) -> str:

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
-import os
-import platform
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -12,7 +9,7 @@ from typing import Any
 import numpy as np
 
 import ove_sb3 as ove
-from ove_sb3.experiments.storage import read_json, versions, write_json
+from ove_sb3.experiments.storage import measurement, read_json, write_json
 
 Content = dict[str, Any]
 
@@ -28,29 +25,8 @@ def load(path: Path, settings: Mapping[str, Any]) -> Content:
 
 def save(path: Path, content: Content) -> None:
     """Store the results with the date, the machine and the versions."""
-    content["measured"] = {
-        "date": datetime.datetime.now(datetime.timezone.utc).date().isoformat(),
-        "machine": machine(),
-        "versions": versions(),
-    }
+    content["measured"] = measurement()
     write_json(path, content)
-
-
-def machine() -> str:
-    """Processor, number of cores and operating system."""
-    name = platform.processor() or platform.machine()
-    info = Path("/proc/cpuinfo")
-    if info.exists():
-        models = [line for line in info.read_text().splitlines() if line.startswith("model name")]
-        name = models[0].partition(":")[2].strip() if models else name
-    return f"{name}, {os.cpu_count()} cores, {platform.system()}"
-
-
-def stamp(content: Content) -> str:
-    """Date and machine of the measurement, for the page."""
-    measured = content["measured"]
-    python = measured["versions"].get("python", platform.python_version())
-    return f"Measured on {measured['date']}, {measured['machine']}, Python {python}."
 
 
 def evaluation_summary(result: ove.Evaluation) -> Content:

@@ -131,7 +131,13 @@ def test_the_settings_are_saved_with_versions(tmp_path: Path) -> None:
     betting = {"method": "betting", "n_shuffles": 10, "uses_ratio": True, "log": "behavior"}
     assert plain["bounds"]["betting_ratio"] == betting
     assert plain["estimators"][-1] == "crossfit"
-    assert set(plain["versions"]) >= {"python", "numpy", "ove-sb3", "torch", "stable-baselines3"}
+    assert set(plain["measured"]["versions"]) >= {
+        "python",
+        "numpy",
+        "ove-sb3",
+        "torch",
+        "stable-baselines3",
+    }
 
 
 @pytest.mark.parametrize(
