@@ -15,7 +15,7 @@ from .assigned import balanced, is_assigned, reweighted, share_factors
 from .assumptions import Assumptions, check_mean_weight
 from .diagnostics import missing_support
 from .interval import Interval
-from .label import Evidence, Label, decide_label
+from .label import INCONSISTENT, Evidence, Label, decide_label, joint_label
 from .methods import Method, MethodInputs, Tails, as_method
 from .quantities import Quantity, as_quantity
 from .stated import Assumption
@@ -193,7 +193,7 @@ def interval(
         max_ratio=max_ratio,
         max_weight=max_weight,
         delta=delta,
-        evidence=Evidence(adaptive=check_flag(adaptive, "adaptive")),
+        evidence=stats.evidence | Evidence(adaptive=check_flag(adaptive, "adaptive")),
     )
     warn_without_support(stats)
     return compute_interval(
@@ -343,16 +343,16 @@ def transformed(interval: Interval, quantity: Quantity) -> Interval:
 def intersection(earlier: Interval, later: Interval) -> Interval:
     """Intersection of two intervals that hold simultaneously; `later` decides the rest."""
     lower, upper = max(earlier.lower, later.lower), min(earlier.upper, later.upper)
-    if earlier.consistent and lower <= upper:
-        return replace(later, lower=lower, upper=upper)
-    label = decide_label(Evidence(), method_proven=True, range_from_data=False, consistent=False)
+    consistent = earlier.consistent and later.consistent and lower <= upper
+    reasons = [text for text in (*later.reasons, *earlier.reasons) if text != INCONSISTENT]
+    label = joint_label(reasons, consistent=consistent)
     return replace(
         later,
         lower=lower,
         upper=upper,
-        consistent=False,
+        consistent=consistent,
         guaranteed=label.guaranteed,
-        reasons=tuple(dict.fromkeys((*later.reasons, *label.reasons))),
+        reasons=label.reasons,
     )
 
 

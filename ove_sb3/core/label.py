@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 INCONSISTENT = (
     "the lower bound exceeds the upper bound, so a bound or an assumption is wrong. Usual causes: "
@@ -137,6 +137,11 @@ class Evidence:
     def reasons(self) -> tuple[str, ...]:
         """Why no interval from this log is guaranteed for this candidate."""
         return tuple(text for name, text in _AGAINST.items() if getattr(self, name))
+
+    def __or__(self, other: Evidence) -> Evidence:
+        """What either of them states."""
+        names = [field.name for field in fields(self)]
+        return Evidence(**{name: getattr(self, name) or getattr(other, name) for name in names})
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,11 @@ Two facts do, each of probability below `CHANCE` for independent trajectories:
 - A run of k trajectories occurs again elsewhere. For trajectories drawn independently from any one
   distribution p, a run with counts c_1, c_2, ... of different outcomes is repeated at a given place
   with probability prod p_j^c_j <= prod (c_j / k)^c_j, and there are fewer than n^2 / 2 places.
-- Every outcome occurs a multiple of m >= 2 times. If D different outcomes occur, that has
-  probability at most 2^-D: a Poisson variable that is not 0 is even with probability below 1/2.
+- Most outcomes occur a multiple of m >= 2 times. For a Poisson number of trajectories, the counts
+  of the D outcomes that occur are independent, and a Poisson variable that is not 0 is a multiple
+  of m with probability below 1/2. So at most k of them are not with probability at most that of at
+  most k heads in D tosses of a coin. That there are n trajectories has probability at least
+  1 / (e sqrt(n)), by which this is divided. Every m has its share 1 / (m (m - 1)) of `CHANCE`.
 """
 
 from __future__ import annotations
@@ -18,11 +21,12 @@ from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import bdtr
 
 from ove_sb3._validation import FloatArray, IntArray
 
 CHANCE = 1e-9
-_FEWEST_OUTCOMES = 40  # 2^-40 < CHANCE
+_MOST_COPIES = 64
 _MULTIPLIERS = (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB)
 _BASE = 0x2545F4914F6CDD1D  # of the polynomial that identifies a run
 
@@ -51,11 +55,19 @@ def _mixed(key: NDArray[np.uint64]) -> NDArray[np.uint64]:
 
 
 def _multiples(counts: IntArray) -> int:
-    """Number of copies in a log in which every outcome occurs m times, in any order."""
-    m = int(np.gcd.reduce(counts))
-    if m < 2 or counts.size < _FEWEST_OUTCOMES:
+    """Number of copies in a log in which most outcomes occur m times, in any order."""
+    n_outcomes, n = counts.size, int(counts.sum())
+    if 2 * np.count_nonzero(counts == 1) > n_outcomes:  # by far the most common case
         return 0
-    return int(counts.sum()) // m * (m - 1)
+    repetitions, frequencies = np.unique(counts, return_counts=True)
+    for m in (int(np.gcd.reduce(repetitions)), *range(_MOST_COPIES, 1, -1)):
+        if m < 2:
+            continue
+        others = int(frequencies[repetitions % m > 0].sum())
+        allowed = CHANCE / (m * (m - 1)) / (math.e * math.sqrt(n))
+        if bdtr(others, n_outcomes, 0.5) < allowed:
+            return n - int(frequencies @ -(-repetitions // m))
+    return 0
 
 
 def _repeated_runs(outcomes: IntArray, counts: IntArray) -> int:

@@ -167,7 +167,7 @@ def confidence_sequence(
         max_ratio=max_ratio,
         max_weight=max_weight,
         delta=delta,
-        evidence=Evidence(adaptive=check_flag(adaptive, "adaptive")),
+        evidence=stats.evidence | Evidence(adaptive=check_flag(adaptive, "adaptive")),
     )
     warn_without_support(stats)
     sizes = evaluation_sizes(len(stats))

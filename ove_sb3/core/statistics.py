@@ -24,13 +24,15 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, reduce
+from operator import or_
 
 import numpy as np
 
 from ove_sb3._validation import FloatArray, IntArray
 from ove_sb3.errors import InvalidInputError
 
+from .label import Evidence
 from .repetition import n_repeated
 from .steps import Steps
 from .stopping import UNKNOWN_BEGIN, Logging
@@ -81,6 +83,8 @@ class TrajectoryStatistics:
         after `select`.
     steps : Steps or None
         The logged steps themselves, where they are still in memory.
+    evidence : Evidence
+        What is known about the log and the candidate; intervals take it into account.
     """
 
     columns: Mapping[str, FloatArray] = field(repr=False)
@@ -100,6 +104,7 @@ class TrajectoryStatistics:
     begins: IntArray | None = field(default=None, repr=False)
     logging: Logging | None = field(default=None, repr=False)
     steps: Steps | None = field(default=None, repr=False)
+    evidence: Evidence = field(default=Evidence(), repr=False)
 
     def __getitem__(self, name: str) -> FloatArray:
         """Column `name`, (n,)."""
@@ -253,6 +258,7 @@ class TrajectoryStatistics:
             end_sums=_join_sums([part.end_sums for part in parts], (3, longest + 1)),
             overlaps=_join_overlaps(parts),
             begins=_join_begins(parts),
+            evidence=reduce(or_, (part.evidence for part in parts)),
         )
 
 

@@ -166,7 +166,7 @@ def _evaluate_statistics(
         behavior=metadata.behavior,
         env_id=metadata.env_id,
         plan=plan,
-        stats=stats,
+        stats=replace(stats, evidence=plan.assumptions.evidence),
         n_trajectories=len(stats),
         n_steps=stats.n_steps,
         logged=behavior,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy.stats import poisson
 
 import ove_sb3 as ove
 from ove_sb3._validation import FloatArray
@@ -40,6 +41,26 @@ def test_copies_in_another_order(outcomes: int | None) -> None:
     once = rng.random(300) if outcomes is None else rng.integers(outcomes, size=300) / outcomes
     copied = np.concatenate([rng.permutation(once) for _ in range(3)])
     assert stats_of(copied).n_repeated == 600
+
+
+@pytest.mark.parametrize("n_copies", [2, 3, 6, 10])
+def test_copies_that_lack_some_trajectories(n_copies: int) -> None:
+    rng = np.random.default_rng(6)
+    once = rng.random(400)
+    copied = stats_of(np.concatenate([rng.permutation(once)[8:] for _ in range(n_copies)]))
+    assert copied.n_repeated == len(copied) - np.unique(copied.returns).size
+    assert not ove.variance_interval(copied, reward_range=(0, 1)).guaranteed
+    one_less = np.repeat(once, n_copies)[1:]
+    assert stats_of(rng.permutation(one_less)).n_repeated == one_less.size - 400
+
+
+def test_multiples_are_less_likely_than_not() -> None:
+    # Of a Poisson variable that is not 0, whatever its mean.
+    means = np.geomspace(1e-3, 1e3, 2_000)[:, None]
+    counts = np.arange(1, 1_500)
+    probabilities = poisson.pmf(counts, means) / poisson.sf(0, means)
+    for m in range(2, 70):
+        assert probabilities[:, counts % m == 0].sum(axis=1).max() < 0.5 + 1e-9
 
 
 def test_a_part_that_is_there_twice() -> None:
@@ -88,3 +109,12 @@ def test_logs_of_one_behavior_with_different_seeds_are_different() -> None:
     result = ove.evaluate(twice, candidate, **options)  # type: ignore[arg-type]
     assert not result.guaranteed
     assert any("60 trajectories repeat earlier ones" in text for text in result.warnings)
+
+
+def test_a_confidence_sequence_remembers_copies_among_the_first() -> None:
+    rng = np.random.default_rng(7)
+    values = np.concatenate([np.repeat(rng.random(150), 2), rng.random(300)])
+    assert stats_of(values).n_repeated == 0  # few among all of them
+    sequence = ove.confidence_sequence(stats_of(values), "mean", reward_range=(0, 1))
+    assert not sequence.interval.guaranteed
+    assert "repeat earlier ones exactly" in sequence.interval.reasons[0]

@@ -304,3 +304,21 @@ def test_the_best_of_many_evaluations(seed: int) -> None:
     mean, variance = exact(probabilities(model))
     assert mean in result["mean"].interval
     assert variance in result["variance"].interval
+
+
+def test_statistics_of_an_evaluation_keep_what_is_known() -> None:
+    data = simulate(UNIFORM, 400, np.random.default_rng(0))
+    model = small_ppo(0)
+    known: dict[str, Any] = {"reward_range": REWARD_RANGE}
+    picked = data[np.argsort(data.returns(GAMMA))[100:]]
+    whole, part = (ove.evaluate(one, model, **OPTIONS).stats for one in (data, picked))
+    assert whole is not None
+    assert part is not None
+    assert ove.interval(whole, "mean", **known).guaranteed
+    joined = ove.TrajectoryStatistics.concatenate([whole, part])
+    for stats in (part, part.select(np.arange(100)), joined):
+        interval = ove.interval(stats, "mean", **known)
+        sequence = ove.confidence_sequence(stats, "mean", **known)
+        for one in (interval, sequence.interval):
+            assert not one.guaranteed
+            assert "picked one by one" in one.reasons[0]
