@@ -111,9 +111,10 @@ class OffPolicyVarianceCallback(EventCallback):
         Estimators other than the defaults.
     independent : bool, optional
         Whether `data` had no part in training the model. By default this is inferred from the log:
-        the log of the model's training environment, any log of learning by a model of the same
-        class, and data of a training run that this package did not log are treated as its own. The
-        bounds are then labeled approximate, with a warning, and prove no requirement.
+        the log of the model's training environment, and any log of learning by a model of the same
+        class, is treated as its own. The bounds are then labeled approximate, with a warning, and
+        prove no requirement. They are also approximate on data of any training run that this
+        package did not log, unless this is True.
     verbose : int
         1: print a line for every evaluation. 2: print its warnings as well.
 

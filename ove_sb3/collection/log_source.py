@@ -10,7 +10,6 @@ import gymnasium as gym
 from stable_baselines3.common.vec_env import VecEnvWrapper
 
 from ove_sb3.data.log import Log, LogLike, as_log
-from ove_sb3.data.log_ids import is_content_id
 from ove_sb3.data.trajectories import Trajectories
 from ove_sb3.errors import EmptyLogError, InvalidInputError
 
@@ -87,14 +86,13 @@ class LogSource:
         """Whether `model` may have learned from this log, last opened as `log`.
 
         Nothing in a log names the model itself; a log of learning by its class, or by an unknown
-        one, is treated as its own, and so are data of a training run that this package did not log.
+        one, is treated as its own.
         """
         if any(self.is_written_by(logger) for logger in training_loggers(model.get_env())):
             return True
         if log is None or not log.metadata.adaptive:
             return False
-        unmarked = any(map(is_content_id, log.metadata.log_ids))
-        return unmarked or log.metadata.behavior in (None, type(model).__name__)
+        return log.metadata.behavior in (None, type(model).__name__)
 
 
 def training_loggers(venv: Any) -> list[Logger]:

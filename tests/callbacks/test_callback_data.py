@@ -203,21 +203,25 @@ def adaptive(behavior: str | None, log_ids: tuple[str, ...] = ("a run",)) -> ove
     return replace(data, metadata=metadata)
 
 
-@pytest.mark.parametrize(
-    "data",
-    [adaptive("PPO"), adaptive(None), adaptive("DQN", log().metadata.log_ids)],
-    ids=["same class", "unknown class", "not logged by this package"],
-)
-def test_a_log_of_learning_that_may_be_its_own(data: ove.Trajectories) -> None:
-    callback = make_callback(data)
+@pytest.mark.parametrize("behavior", ["PPO", None])
+def test_a_log_of_learning_by_the_same_class_may_be_its_own(behavior: str | None) -> None:
+    callback = make_callback(adaptive(behavior))
     with pytest.warns(ove.DependenceWarning, match="pass independent=True if"):
         small_ppo().learn(32, callback=callback)
     assert not any(callback.evaluations["guaranteed"])
 
 
+def test_data_of_learning_that_were_not_logged_by_this_package() -> None:
+    data = adaptive("DQN", log().metadata.log_ids)
+    assert data.metadata.log_ids[0].startswith("data-")
+    callback = make_callback(data)
+    small_ppo().learn(32, callback=callback)
+    assert callback.last_evaluation is not None
+    assert "did not learn from it" in callback.last_evaluation["mean"].interval.reasons[0]
+
+
 def test_a_log_of_learning_by_others_keeps_the_guarantee() -> None:
     unmarked = adaptive("PPO", log().metadata.log_ids)
-    assert unmarked.metadata.log_ids[0].startswith("data-")
     stated = {"independent": True}
     for data, options in ((adaptive("DQN"), {}), (adaptive("PPO"), stated), (unmarked, stated)):
         callback = make_callback(data, **options)
