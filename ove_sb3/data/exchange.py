@@ -29,7 +29,8 @@ if TYPE_CHECKING:
 METADATA = "ove_metadata"
 _COUNTS = {name: f"ove_{name}" for name in EPISODE_COUNTS}
 _MASK = "ove_action_mask"
-_NAMES = re.compile("|".join([METADATA, *_COUNTS.values(), rf"{_MASK}_\d+"]))
+_EPISODE = "ove_episode"
+_NAMES = re.compile("|".join([METADATA, _EPISODE, *_COUNTS.values(), rf"{_MASK}_\d+"]))
 _REMEDY = (
     f"Read a table that to_table wrote as it is, and take slices of the result (data[:1000]). "
     f"To use it as a table of your own, whose origin you know, drop its column {METADATA!r}."
@@ -46,6 +47,7 @@ def marked_columns(fields: Mapping[str, Any], metadata: Metadata) -> dict[str, N
     }
     if fields["action_masks"] is not None:
         columns[_MASK] = fields["action_masks"]
+    columns[_EPISODE] = np.repeat(np.arange(lengths.size), lengths)
     n_steps = int(lengths.sum())
     content = {
         "metadata": metadata.to_dict(),
@@ -53,6 +55,7 @@ def marked_columns(fields: Mapping[str, Any], metadata: Metadata) -> dict[str, N
         "n_steps": n_steps,
         "counts": [name for name in _COUNTS if fields[name] is not None],
         "n_choices": columns[_MASK].shape[1] if _MASK in columns else 0,
+        "numbered": True,
     }
     text = json.dumps(content)
     marks = np.array([f"{_mark(text)} {text}", *[_mark(text)] * (n_steps - 1)], dtype=object)
@@ -81,6 +84,8 @@ class Origin:
         Fields with a number per episode that it has.
     n_choices : int
         Number of choices that its action masks are about; 0 without masks.
+    numbered : bool
+        Every row has the number of its episode in the log.
     """
 
     metadata: Metadata
@@ -88,6 +93,7 @@ class Origin:
     n_steps: int
     counts: tuple[str, ...]
     n_choices: int
+    numbered: bool
 
     @classmethod
     def of(cls, table: pa.Table) -> Origin | None:
@@ -129,12 +135,14 @@ class Origin:
             int(content["n_steps"]),
             tuple(content["counts"]),
             int(content["n_choices"]),
+            bool(content.get("numbered", False)),
         )
 
     @property
     def columns(self) -> Sequence[str]:
         """Columns with numbers per episode and action masks."""
-        return [*(_COUNTS[name] for name in self.counts), *self._masks]
+        number = [_EPISODE] if self.numbered else []
+        return [*(_COUNTS[name] for name in self.counts), *self._masks, *number]
 
     @property
     def _masks(self) -> Sequence[str]:
@@ -166,12 +174,32 @@ class Origin:
                 f"must number its episodes from 0 to {n - 1} as to_table did, in the order of "
                 f"logging, got {episodes.min()!s} to {episodes.max()!s}"
             )
+        self._check_order(rows, lengths)
         starts = np.cumsum(lengths) - lengths
         masks = [rows(name) for name in self._masks]
         return {
             **{name: _whole(rows(_COUNTS[name]), name)[starts] for name in self.counts},
             "action_masks": np.stack(masks, axis=1).astype(np.bool_) if masks else None,
         }
+
+    def _check_order(self, rows: Callable[[str], NDArray[Any]], lengths: IntArray) -> None:
+        """Refuse a table whose episodes have other numbers than in the log."""
+        if not self.numbered:
+            if self.metadata.adaptive:
+                raise StorageError(
+                    f"`table` must have the column {_EPISODE!r} with the order of logging, because "
+                    "the behavior of its log learned, got one of an earlier version of ove_sb3 "
+                    "without it. Write the table again."
+                )
+            return
+        expected = np.repeat(np.arange(lengths.size), lengths)
+        wrong = np.flatnonzero(rows(_EPISODE) != expected)
+        if wrong.size:
+            raise _refused(
+                "must keep the numbers that to_table gave to its episodes, in the order of "
+                f"logging, got number {expected[wrong[0]]} for episode "
+                f"{rows(_EPISODE)[wrong[0]]} of column {_EPISODE!r}"
+            )
 
     def stated(self, metadata: object, reward: str) -> Metadata:
         """Metadata of the log; `metadata` is what the caller passed."""

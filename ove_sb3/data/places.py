@@ -21,7 +21,9 @@ from numpy.typing import NDArray
 from ove_sb3._validation import IntArray
 from ove_sb3.core.repetition import CHANCE, surprise
 from ove_sb3.core.stopping import UNKNOWN_BEGIN
+from ove_sb3.errors import InvalidInputError
 
+from .beginnings import counts_missing
 from .log_ids import is_content_id, may_share_episodes, root_of
 
 
@@ -93,6 +95,10 @@ class Places:
         """Which of the episodes are from this log."""
         return np.flatnonzero(self.source == np.uint64(source))
 
+    def in_log(self, source: int) -> IntArray:
+        """Places, in this log, of the episodes that are from it."""
+        return self.index if len(self.sources) == 1 else self.index[self.of(source)]
+
 
 def places_of(log: Any) -> Places:
     """Where the episodes of a log come from: other logs in memory, or itself."""
@@ -110,32 +116,59 @@ class Taken:
     repeated : bool
         Some were joined more than once.
     selected : bool
-        They were taken one by one, and not one after the other.
+        They were taken one by one, and not one after the other. Several parts of one episode
+        each count as that.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, argument: str) -> None:
+        """Begin without episodes; `argument` is the name by which the caller passes them."""
         self.repeated = self.selected = False
+        self._argument = argument
         self._seen: dict[int, NDArray[np.bool_]] = {}
         self._last: dict[int, int] = {}
         self._with_gaps: set[int] = set()
         self._one_by_one: set[int] = set()
+        self._single: set[int] = set()
 
-    def add(self, places: Places) -> None:
-        """Join further episodes."""
-        for number, source in places.sources.items():
-            index = places.index if len(places.sources) == 1 else places.index[places.of(number)]
-            if not index.size:
-                continue
-            seen = self._seen.setdefault(number, np.zeros(source.n, np.bool_))
+    def add(self, log: Any) -> None:
+        """Join further episodes; those of a behavior that learned must come in order."""
+        places = places_of(log)
+        found = [
+            (number, source.n, index)
+            for number, source in places.sources.items()
+            if (index := places.in_log(number)).size
+        ]
+        if log.metadata.adaptive and not log.metadata.repeated_episodes:
+            for number, _, index in found:
+                self._check_order(number, index)
+        counted = counts_missing(log.begins, log.metadata.begun)
+        for number, n, index in found:
+            seen = self._seen.setdefault(number, np.zeros(n, np.bool_))
             self.repeated |= bool(seen[index].any())
             seen[index] = True
             follows = index[0] == self._last.get(number, index[0] - 1) + 1
             if not follows or (np.diff(index) != 1).any():
                 self._with_gaps.add(number)
-            if places.one_by_one:
+            if places.one_by_one or (len(log) == 1 < n and not counted and self._again(number)):
                 self._one_by_one.add(number)
             self._last[number] = int(index[-1])
             self.selected |= number in self._with_gaps and number in self._one_by_one
+
+    def _again(self, number: int) -> bool:
+        """Whether a single episode of this log was joined before; note that one is."""
+        again = number in self._single
+        self._single.add(number)
+        return again
+
+    def _check_order(self, number: int, index: IntArray) -> None:
+        """Refuse new episodes that were logged before those that were joined last."""
+        last, first = self._last.get(number, -1), int(index.min())
+        if first < last and not self._seen[number][index].any():  # repeated ones are marked
+            raise InvalidInputError(
+                f"`{self._argument}` must keep the order of logging, because the behavior of this "
+                f"log learned, got its episode {first} after episode {last}. Join the parts in the "
+                "order in which they were logged."
+            )
 
     @property
     def flags(self) -> dict[str, bool]:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from os import PathLike
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,11 +12,8 @@ from ove_sb3._progress import tracked
 from ove_sb3._validation import IntArray, check_progress
 from ove_sb3.errors import PLACE, InvalidInputError
 
-from .exchange import Origin
-from .table_files import read_file, to_arrow
-
-if TYPE_CHECKING:
-    import pyarrow as pa
+from .metadata import Metadata
+from .table_source import TableSource, placed
 
 
 def read_steps(
@@ -51,9 +46,11 @@ def read_steps(
     wanted = [*(name for name in (episode, number) if name is not None), propensity, reward]
     optional = [terminated, truncated, *([step] if episode is None else [])]
     there = [name for name in optional if name is not None]
-    source = _Source.of(table, [*wanted, *actions, *observed, *kept], there, progress)
+    source = TableSource.of(table, [*wanted, *actions, *observed, *kept], there, progress)
     if episode is None and source.origin is None:
         source.check_single_steps(step)
+    if episode is not None and source.origin is None and _learned(metadata):
+        source.check_numbered(episode)
     places, lengths = _places(source, episode, number)
     origin = source.origin
     used = [reward, *actions, *observed, *kept, *([] if origin is None else origin.columns)]
@@ -86,7 +83,7 @@ def read_steps(
     return {
         "observations": np.stack(seen, axis=1) if observed and not single else seen[0],
         "actions": taken,
-        "log_probs": _placed(np.log(propensities), places),
+        "log_probs": placed(np.log(propensities, dtype=np.float64), places),
         "rewards": columns[reward].astype(np.float64, copy=False),
         "lengths": lengths,
         "terminated": source.ends(terminated, places, lengths),
@@ -96,201 +93,13 @@ def read_steps(
     }
 
 
-def _placed(values: NDArray[Any], places: IntArray | None) -> NDArray[Any]:
-    """Put the value of every row in its place."""
-    if places is None:
-        return values
-    placed = np.empty_like(values)
-    placed[places] = values  # with places in random order, faster than to look for the values
-    return placed
-
-
-class _Source:
-    """Columns of a table, with checks that name the row."""
-
-    def __init__(self, columns: pa.Table, path: Path | None, origin: Origin | None) -> None:
-        self.columns, self.path, self.origin = columns, path, origin
-
-    @classmethod
-    def of(
-        cls, table: Any, names: Sequence[str], optional: Sequence[str], progress: bool | None
-    ) -> _Source:
-        """The columns `names` of a file, a data frame or an Arrow table.
-
-        Those of `optional` are there too, if the table has them.
-        """
-        path = Path(table) if isinstance(table, (str, PathLike)) else None
-        columns = to_arrow(table) if path is None else read_file(path, names, optional, progress)
-        missing = [name for name in names if name not in columns.column_names]
-        if missing:
-            raise InvalidInputError(
-                f"`table` must have a column {missing[0]!r}, got "
-                f"{', '.join(map(repr, columns.column_names))}. Name the columns of your table: "
-                "episode=..., step=..., propensity=..., reward=...",
-                path=path,
-            )
-        if not columns.num_rows:
-            raise InvalidInputError("`table` must have at least one row, got 0.", path=path)
-        origin = Origin.of(columns)
-        if origin is not None:
-            origin.check(columns.column_names, optional)
-            names = [*names, *origin.columns]
-        there = [name for name in optional if name in columns.column_names]
-        source = cls(columns.select(list(dict.fromkeys([*names, *there]))), path, origin)
-        for name in source.columns.column_names:
-            source._check_complete(name)
-        return source
-
-    def __len__(self) -> int:
-        return int(self.columns.num_rows)
-
-    def error(self, text: str, row: int) -> InvalidInputError:
-        """Error about one row; rows count from 0."""
-        return InvalidInputError(text, row=row, path=self.path)
-
-    def _check_complete(self, name: str) -> None:
-        column = self.columns.column(name)
-        if column.null_count:
-            missing = np.flatnonzero(column.is_null().to_numpy())
-            raise self.error(
-                f"column {name!r} must have no missing values, got one at {PLACE} "
-                f"({missing.size} of {len(self)} rows). Drop or repair the whole episodes.",
-                int(missing[0]),
-            )
-
-    def numbers(self, name: str) -> NDArray[Any]:
-        """A numeric column, all finite."""
-        values = self.columns.column(name).to_numpy()
-        if values.dtype.kind not in "biuf":
-            raise InvalidInputError(
-                f"column {name!r} must hold numbers, got {self.columns.column(name).type}. Encode "
-                "it as numbers first.",
-                path=self.path,
-            )
-        if values.dtype.kind == "f":
-            self._refuse(name, values, ~np.isfinite(values), "must be finite")
-        return np.asarray(values)
-
-    def arranged(self, name: str, places: IntArray | None) -> NDArray[Any]:
-        """A numeric column, the value of every row in its place."""
-        values = self.numbers(name)
-        if places is not None:
-            return _placed(values, places)
-        return values.copy() if self.path is None else values  # nobody else has what was read
-
-    def check_single_steps(self, step: str | None) -> None:
-        """Refuse a column of step numbers that vary: each row is to be an episode of one step."""
-        if step is None or step not in self.columns.column_names:
-            return
-        values = self.columns.column(step).to_numpy()
-        other = np.flatnonzero(values != values[:1])
-        if other.size:
-            raise self.error(
-                f"column {step!r} must have the same value in every row if `episode` is None, "
-                f"which makes each row an episode of one step, got {values[other[0]]} at {PLACE}. "
-                "Name the column of the episodes, or pass step=None if this one does not number "
-                "steps.",
-                int(other[0]),
-            )
-
-    def _refuse(self, name: str, values: NDArray[Any], bad: NDArray[np.bool_], rule: str) -> None:
-        if bad.any():
-            rows = np.flatnonzero(bad)
-            raise self.error(
-                f"column {name!r} {rule}, got {values[rows[0]]} at {PLACE} ({rows.size} of "
-                f"{len(self)} rows).",
-                int(rows[0]),
-            )
-
-    def integers(self, name: str) -> IntArray:
-        """A column of whole numbers."""
-        values = self.numbers(name)
-        if values.dtype.kind == "f":
-            self._refuse(name, values, values != np.floor(values), "must hold whole numbers")
-        return values.astype(np.int64, copy=False)
-
-    def propensities(self, name: str, density: bool) -> NDArray[Any]:
-        """A column of probabilities in (0, 1], or of positive densities."""
-        values = self.numbers(name)
-        if density:
-            self._refuse(name, values, values <= 0.0, "must hold densities greater than 0")
-        else:
-            rule = "must hold probabilities in (0, 1] (pass density=True for densities)"
-            self._refuse(name, values, (values <= 0.0) | (values > 1.0), rule)
-        return values
-
-    def lengths_in_order(self, episode: str, step: str | None) -> IntArray | None:
-        """Lengths of the episodes if all rows are in order and all steps there, else None."""
-        column = self.columns.column(episode)
-        if not str(column.type).startswith(("int", "uint")):
-            return None
-        names = column.to_numpy()
-        if (names[1:] < names[:-1]).any():
-            return None
-        new = names[1:] != names[:-1]
-        begins = np.concatenate([[0], np.flatnonzero(new) + 1])
-        if step is not None:
-            steps = self.integers(step)
-            numbered = ((np.diff(steps) == 1) | new).all()
-            if not numbered or steps[0] not in (0, 1) or (steps[begins] != steps[0]).any():
-                return None
-        return np.diff(begins, append=len(self))
-
-    def ends(
-        self, name: str | None, places: IntArray | None, lengths: IntArray
-    ) -> NDArray[np.bool_] | None:
-        """Whether the last row of every episode is marked in a column; None without the column."""
-        if name is None or name not in self.columns.column_names:
-            return None
-        values = self.numbers(name)
-        self._refuse(name, values, (values != 0) & (values != 1), "must be true or false")
-        marked = _placed(values.astype(np.bool_), places)
-        last = np.cumsum(lengths) - 1
-        early = marked.copy()
-        early[last] = False
-        if early.any():
-            place = int(np.flatnonzero(early)[0])
-            raise self.error(
-                f"column {name!r} must be true only in the last row of an episode, got true at "
-                f"{PLACE}, after which the episode goes on. Give every episode a name of its own.",
-                place if places is None else int(np.flatnonzero(places == place)[0]),
-            )
-        return np.asarray(marked[last])
-
-    def episodes(self, name: str) -> tuple[IntArray, NDArray[Any]]:
-        """Number of every row's episode, in the order of the episodes' names, and the names."""
-        column = self.columns.column(name)
-        if str(column.type).startswith(("int", "uint")):
-            values = column.to_numpy()
-            low, high = int(values.min()), int(values.max())
-            if high - low < 4 * values.size and high < 1 << 62:  # counting is faster than hashing
-                offsets = values.astype(np.int64, copy=False)
-                offsets = offsets - low if low else offsets
-                there = np.bincount(offsets) > 0
-                names = np.flatnonzero(there) + low
-                if there.all():
-                    return offsets, names
-                return (np.cumsum(there) - 1)[offsets], names
-        encoded = column.combine_chunks().dictionary_encode()
-        names = np.asarray(encoded.dictionary.to_numpy(zero_copy_only=False))
-        if names.dtype.kind == "f":
-            values = column.to_numpy()
-            self._refuse(name, values, np.isnan(values), "must have no missing values")
-            exact = np.abs(values) < 2.0 ** (np.finfo(values.dtype).nmant + 1)
-            rule = "must not hold such large numbers as floats, which round them (pass integers)"
-            self._refuse(name, values, ~exact, rule)
-        order = np.argsort(names, kind="stable")
-        rank = np.empty(order.size, np.int64)
-        rank[order] = np.arange(order.size)
-        return rank[encoded.indices.to_numpy()], names[order]
-
-
 def _places(
-    source: _Source, episode: str | None, step: str | None
+    source: TableSource, episode: str | None, step: str | None
 ) -> tuple[IntArray | None, IntArray]:
     """Places of the rows by episode and step, None if they are in order; and the lengths."""
     if episode is None:
         return None, np.ones(len(source), dtype=np.int64)
+    source.prepare_names(episode)
     if (lengths := source.lengths_in_order(episode, step)) is not None:
         return None, lengths
     number, name_of = source.episodes(episode)
@@ -300,7 +109,7 @@ def _places(
 
 
 def _sorted(
-    source: _Source, number: IntArray, steps: IntArray, name: str, name_of: NDArray[Any]
+    source: TableSource, number: IntArray, steps: IntArray, name: str, name_of: NDArray[Any]
 ) -> tuple[IntArray | None, IntArray]:
     """Places of the rows by episode and step, None if they are in order; and the lengths."""
     n = number.size
@@ -322,7 +131,12 @@ def _sorted(
 
 
 def _bad_steps(
-    source: _Source, number: IntArray, steps: IntArray, first: int, name: str, name_of: NDArray[Any]
+    source: TableSource,
+    number: IntArray,
+    steps: IntArray,
+    first: int,
+    name: str,
+    name_of: NDArray[Any],
 ) -> InvalidInputError:
     """Error about the first step, in order, that is missing or duplicated."""
     order = np.lexsort((steps, number))
@@ -345,7 +159,7 @@ def _bad_steps(
 
 
 def _adjacent(
-    source: _Source, number: IntArray, name: str, name_of: NDArray[Any]
+    source: TableSource, number: IntArray, name: str, name_of: NDArray[Any]
 ) -> tuple[IntArray | None, IntArray]:
     """Places of the rows of episodes that follow one another, and the lengths."""
     begins = np.flatnonzero(np.concatenate([[True], np.diff(number) != 0]))
@@ -366,6 +180,13 @@ def _adjacent(
     shift = np.empty_like(begins)
     shift[order] = np.cumsum(sizes) - sizes - begins[order]
     return np.arange(number.size) + np.repeat(shift, lengths), sizes
+
+
+def _learned(metadata: object) -> bool:
+    """Whether the caller states that the behavior depended on earlier episodes."""
+    if isinstance(metadata, Mapping):
+        return bool(metadata.get("adaptive", False))
+    return isinstance(metadata, Metadata) and metadata.adaptive
 
 
 def _names(names: object, argument: str) -> Sequence[str]:

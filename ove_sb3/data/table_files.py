@@ -112,7 +112,8 @@ def to_arrow(table: Any) -> pa.Table:
         if hasattr(table, "__arrow_c_stream__"):
             return pa.table(table)
         if isinstance(table, Mapping):
-            return pa.table({str(name): pa.array(values) for name, values in table.items()})
+            arrays = [pa.array(values) for values in table.values()]
+            return pa.Table.from_arrays(arrays, names=list(map(str, table)))
     except (pa.ArrowException, TypeError, ValueError) as error:
         raise InvalidInputError(
             f"`table` must hold columns of one kind each, but it cannot be converted: {error}."

@@ -264,9 +264,9 @@ class Trajectories:
         table : DataFrame, Arrow table or path
             A path names a ``.csv``, ``.parquet`` or ``.feather`` file.
         episode : str or None
-            Column that names the episode of every row: numbers or strings. None: every row is an
-            episode of one step, as in the log of a bandit. A column `step` whose numbers vary is
-            then refused.
+            Column that names the episode of every row: whole numbers or strings. None: every row
+            is an episode of one step, as in the log of a bandit. A column `step` whose numbers vary
+            is then refused.
         step : str or None
             Column that numbers the steps of an episode from 0, or from 1. Rows may then be in any
             order. None: the rows of an episode follow one another in the order of its steps.
@@ -294,7 +294,8 @@ class Trajectories:
         Returns
         -------
         Trajectories
-            Episodes in the order of their names.
+            Episodes in the order of their names. Those of a behavior that learned must be numbered
+            in the order of logging.
 
         Examples
         --------
@@ -373,7 +374,8 @@ class Trajectories:
     def __getitem__(self, index: int | slice | ArrayLike) -> Trajectories:
         """The episodes named by an integer, a slice, or an array of indices or booleans.
 
-        A slice or range is taken to be chosen in advance. An array may pick episodes by their
+        A slice or range is taken to be chosen in advance, unless several of one episode each are
+        joined that do not follow one another. An array may pick episodes by their
         outcomes, so it has approximate intervals only, unless it names all episodes in order.
         The same holds if it names an episode more than once. If every episode that was begun has a
         number (`begins`), those left out are counted at their worst instead.
@@ -479,14 +481,15 @@ class Trajectories:
         """Join several logs of one environment, in order.
 
         Episodes that are joined twice have approximate intervals only. Logs that were loaded apart
-        are compared if they have an identifier in common (``metadata.log_ids``).
+        are compared if they have an identifier in common (``metadata.log_ids``). Slices of one log
+        whose behavior learned are joined in the order of logging.
         """
         logs = check_parts(parts, cls)
         # An episode that is a log of its own has no place in another one.
         longer = [log for log in logs if log.places is not None or len(log) > 1]
-        taken = Taken()
+        taken = Taken("parts")
         for log in longer:
-            taken.add(places_of(log))
+            taken.add(log)
         taken.repeated |= len(set(map(id, logs))) < len(logs) or may_repeat(longer)
         complete = len(longer) == len(logs)
         return cls(

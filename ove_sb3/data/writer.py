@@ -22,7 +22,7 @@ from ove_sb3.store.writer import BatchWriter, agree_on_plan, amend_plan, compact
 from . import open_writers
 from .log_ids import is_content_id, new_log_id
 from .metadata import Metadata, merge
-from .places import Taken, places_of
+from .places import Taken
 from .trajectories import Trajectories, join_parts
 
 FLUSH_SECONDS = 5.0
@@ -98,7 +98,7 @@ class EpisodeWriter:
         self._stored: Metadata | None = None  # that of all episodes so far
         self._latest: Metadata | None = None  # not on disk yet
         self._pending = _Pending()
-        self._taken = Taken()
+        self._taken = Taken("episodes")
         self._begin()
 
     def _begin(self) -> None:
@@ -118,7 +118,7 @@ class EpisodeWriter:
             )
         with self.lock:
             if episodes.places is not None or len(episodes) > 1:
-                self._taken.add(places_of(episodes))
+                self._taken.add(episodes)
             self._pending.episodes.append(episodes)
             self._pending.n += len(episodes)
             if self._pending.n >= self.flush_every:

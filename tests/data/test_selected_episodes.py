@@ -19,6 +19,11 @@ def data() -> ove.Trajectories:
     return cart_pole(100)
 
 
+def good(data: ove.Trajectories) -> list[int]:
+    """Numbers of the episodes with a high return."""
+    return [int(i) for i in np.flatnonzero(data.returns() > 15)]
+
+
 Pick = Callable[[ove.Trajectories], ove.Trajectories]
 
 BY_OUTCOME: dict[str, Pick] = {
@@ -28,6 +33,11 @@ BY_OUTCOME: dict[str, Pick] = {
     "best first": lambda d: d[np.argsort(-d.returns())].split(0.5)[0],
     "loop": lambda d: ove.Trajectories.concat([one for one in d if one.returns()[0] > 15]),
     "integers": lambda d: ove.Trajectories.concat([d[i] for i in np.argsort(-d.returns())[:50]]),
+    "slices": lambda d: ove.Trajectories.concat([d[i : i + 1] for i in good(d)]),
+    "ranges": lambda d: ove.Trajectories.concat([d[range(i, i + 1)] for i in good(d)]),
+    "slices of slices": lambda d: ove.Trajectories.concat([d[i : i + 2][:1] for i in good(d)]),
+    "all of a slice": lambda d: ove.Trajectories.concat([d[i : i + 1][[0]] for i in good(d)]),
+    "splits": lambda d: ove.Trajectories.concat([d[i : i + 2].split(0.5)[0] for i in good(d)[:-1]]),
 }
 IN_ADVANCE: dict[str, Pick] = {
     "slice": lambda d: d[10:60],
@@ -38,6 +48,7 @@ IN_ADVANCE: dict[str, Pick] = {
     "split": lambda d: d.split(0.5, rng=0)[0],
     "loop": lambda d: ove.Trajectories.concat(list(d)),
     "some in order": lambda d: ove.Trajectories.concat([d[i] for i in range(20, 70)]),
+    "slices in order": lambda d: ove.Trajectories.concat([d[i : i + 1] for i in range(20, 70)]),
     "leave one out": lambda d: ove.Trajectories.concat([d[:1], d[2:]]),
 }
 
@@ -58,6 +69,12 @@ def test_episodes_chosen_in_advance(data: ove.Trajectories, kind: str) -> None:
     part = IN_ADVANCE[kind](data)
     assert not part.metadata.selected_episodes
     assert guaranteed(part)
+
+
+def test_one_of_three_episodes_of_a_log_left_out() -> None:
+    """What is left of that log are single episodes, but they were not taken one by one."""
+    data = ove.Trajectories.concat([cart_pole(3, seed=seed) for seed in range(3)])
+    assert not ove.Trajectories.concat([data[:4], data[5:]]).metadata.selected_episodes
 
 
 def test_a_writer_that_gets_picked_episodes(data: ove.Trajectories, tmp_path: Path) -> None:
@@ -99,6 +116,8 @@ def test_missing_episodes_of_a_wrapper_are_counted_instead() -> None:
     logged = log.trajectories()
     part = logged[logged.returns() > 15]
     assert not part.metadata.selected_episodes
+    slices = ove.Trajectories.concat([logged[i : i + 1] for i in good(logged)])
+    assert not slices.metadata.selected_episodes
     whole, missing = (
         ove.evaluate(d, policy, gamma=0.9, quantities=["mean"], approximate=None)["mean"].interval
         for d in (logged, part)
