@@ -133,7 +133,7 @@ def collect_rounds(run: Run, n_episodes: int, path: str | PathLike[str]) -> Traj
         "n_episodes": n_episodes,
         "n_envs": run.venv.num_envs,
         "deterministic": run.deterministic,
-        "fingerprint": run.metadata.fingerprint,
+        "fingerprint": run.policy.fingerprint() or run.policy.state_digest(),
     }
     begun = begin_collection(path, {**plan, "log_id": new_log_id()})
     for name, value in plan.items():

@@ -15,7 +15,7 @@ from ove_sb3._validation import check_integer, check_range
 from ove_sb3.core.stopping import Logging, LoggingRecord, latest_record
 from ove_sb3.errors import InvalidInputError, StorageError
 
-from .log_ids import check_log_ids
+from .log_ids import check_log_ids, root_of
 from .seeds import SeedRange, check_seeds, share_seeds
 
 _FLAGS = (
@@ -246,10 +246,13 @@ def merge(parts: Sequence[Metadata]) -> Metadata:
 
 
 def _differ(parts: Sequence[Metadata]) -> bool:
-    """Whether the parts state different behaviors; what is not stated may be the same."""
-    fingerprints = {part.fingerprint for part in parts}
+    """Whether the parts may be of different behaviors; data without a name may be of the same."""
+    fingerprints = {part.fingerprint for part in parts} - {None}
+    unknown = [part for part in parts if part.fingerprint is None]
     names = {part.behavior for part in parts} - {None}
-    return len(fingerprints - {None}) > 1 or (None in fingerprints and len(names) > 1)
+    # A class alone does not tell which policy wrote a log.
+    logs = {frozenset(map(root_of, part.log_ids)) for part in unknown if part.behavior is not None}
+    return len(fingerprints) > 1 or (bool(unknown) and len(names) > 1) or len(logs) > 1
 
 
 def _same_fact(name: str, values: Sequence[Any]) -> Any:

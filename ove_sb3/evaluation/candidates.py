@@ -150,9 +150,9 @@ def as_behavior(
         )
     if is_path(behavior):
         behavior = load_model(behavior, model_class, "behavior", safe_for=safe_load and metadata)
-    from ove_sb3.policies.dispatch import as_policy
+    from ove_sb3.policies.dispatch import as_given_policy
 
-    policy = as_policy(behavior, vec_normalize=load_normalizer(vec_normalize, safe=safe_load))
+    policy = as_given_policy(behavior, load_normalizer(vec_normalize, safe=safe_load))
     _refuse_drawn_per_episode(policy, "behavior")
     if policy.has_noise_state:
         raise InvalidInputError(
@@ -296,9 +296,9 @@ def as_candidate(
         raise InvalidInputError(
             f"`model_class` must be None unless `{name}` is a path, got {model_class!r}."
         )
-    from ove_sb3.policies.dispatch import as_policy
+    from ove_sb3.policies.dispatch import as_given_policy
 
-    policy = as_policy(candidate, vec_normalize=load_normalizer(vec_normalize, safe=safe_load))
+    policy = as_given_policy(candidate, load_normalizer(vec_normalize, safe=safe_load))
     if behavior is not None:
         _refuse_drawn_per_episode(policy, name)
     component: Candidate | None = _component(policy, metadata, bool(deterministic), label, file)

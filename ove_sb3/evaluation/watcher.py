@@ -131,6 +131,8 @@ class Watcher:
         plan = self.question.plan(candidate, log.metadata)
         state = self._checked_state(log, self.question.in_words(candidate, plan))
         if state.decision is not None:
+            if state.question["candidate"] is None:  # it may be another one than before
+                state.check_sums(self._following.reduce(log, candidate, plan), self.file)
             yield Decision.from_dict(state.decision)
             return
         last = len(log) if most is None else min(len(log), most)

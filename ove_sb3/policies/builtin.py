@@ -21,7 +21,15 @@ from .dispatch import as_policy
 from .distribution import ActionDistribution
 from .fingerprint import Part, space_parts, value_parts
 from .observations import Observation, as_batch, guess_batch
-from .policy import NO_CONTEXT, HasActionValues, Policy, PolicyContext, origins_of
+from .policy import (
+    NO_CONTEXT,
+    HasActionValues,
+    Policy,
+    PolicyContext,
+    fingerprint_parts_of,
+    mutable_parts_of,
+    origins_of,
+)
 from .uniform import n_actions, uniform_distribution
 
 
@@ -277,7 +285,7 @@ class SoftmaxPolicy(BuiltInPolicy):
     def fingerprint_parts(self) -> Iterator[Part]:
         yield from value_parts(self.temperature)
         if self._model is not None:
-            yield from self._model.fingerprint_parts()
+            yield from fingerprint_parts_of(self._model)
         else:
             yield from value_parts(self._table)
 
@@ -285,7 +293,7 @@ class SoftmaxPolicy(BuiltInPolicy):
     def mutable_parts(self) -> Iterator[Part]:
         yield from super().mutable_parts()
         if self._model is not None:
-            yield from self._model.mutable_parts()
+            yield from mutable_parts_of(self._model)
 
 
 def _states(observations: Observation, n_states: int) -> IntArray:

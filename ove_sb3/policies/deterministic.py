@@ -14,7 +14,14 @@ from .dispatch import as_policy
 from .distribution import ActionDistribution
 from .fingerprint import Part
 from .observations import Observation
-from .policy import NO_CONTEXT, Masks, PolicyContext, origins_of
+from .policy import (
+    NO_CONTEXT,
+    Masks,
+    PolicyContext,
+    fingerprint_parts_of,
+    mutable_parts_of,
+    origins_of,
+)
 
 
 class Deterministic(BuiltInPolicy):
@@ -58,8 +65,8 @@ class Deterministic(BuiltInPolicy):
     @override
     def fingerprint_parts(self) -> Iterator[Part]:
         yield type(self.base).__qualname__.encode()
-        yield from self.base.fingerprint_parts()
+        yield from fingerprint_parts_of(self.base)
 
     @override
     def mutable_parts(self) -> Iterator[Part]:
-        yield from self.base.mutable_parts()
+        yield from mutable_parts_of(self.base)

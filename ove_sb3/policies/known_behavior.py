@@ -14,7 +14,7 @@ from ove_sb3.errors import PLACE, BehaviorError, InvalidInputError
 
 from .discrete import pick
 from .distribution import ActionDistribution
-from .log_prob import check_action_space, scan_log
+from .log_prob import check_action_space, has_acted, scan_log
 from .observations import as_batch, take_rows
 from .policy import Policy
 
@@ -72,6 +72,8 @@ def score_known_behavior(
         candidate, data, scan.visit, deterministic=deterministic, whole_episodes=whole_episodes
     )
     check_behavior(scan.behavior_log_probs, data)
+    if has_acted(candidate, data, deterministic) and _agree(log_probs, data):
+        log_probs = data.log_probs.copy()  # so that the log-ratio is exactly 0
     return KnownBehaviorScores(log_probs, scan.actions())
 
 
@@ -196,3 +198,12 @@ def check_behavior(
             episode=episode,
             step=int(np.abs(part).argmax()),
         )
+
+
+def _agree(log_probs: FloatArray, data: Trajectories) -> bool:
+    """Whether log-probabilities are the logged ones up to rounding."""
+    try:
+        check_behavior(log_probs, data)
+    except BehaviorError:
+        return False
+    return True

@@ -25,7 +25,7 @@ from ove_sb3.data.metadata import describe_space
 from ove_sb3.data.trajectories import Trajectories
 from ove_sb3.errors import InvalidInputError, UncoveredActionWarning
 
-from .dispatch import as_policy
+from .dispatch import as_given_policy
 from .distribution import ActionDistribution
 from .observations import as_batch, take_rows
 from .policy import Masks, Policy
@@ -70,7 +70,8 @@ def log_prob(
     deterministic : bool
         Act as ``predict(..., deterministic=True)``; not for a Box.
     vec_normalize : VecNormalize, optional
-        Normalizes the observations; by default the model's own.
+        Normalizes the observations; by default the model's own. Only for models and policies of
+        stable-baselines3 and sb3-contrib.
     batch_size : int
         Number of steps in one forward pass.
     progress : bool, optional
@@ -88,7 +89,7 @@ def log_prob(
     returned, so that the log-ratio is exactly 0. Computed values would equal them only up to
     rounding, which depends on the batch size.
     """
-    policy = as_policy(model, vec_normalize=vec_normalize)
+    policy = as_given_policy(model, vec_normalize)
     batch_size = check_integer(batch_size, "batch_size", 1)
     deterministic = check_flag(deterministic, "deterministic")
     progress = check_progress(progress)
@@ -99,7 +100,7 @@ def log_prob(
                 "which hold them."
             )
         check_action_space(policy, data)
-        if _acted(policy, data, deterministic):
+        if has_acted(policy, data, deterministic):
             return data.log_probs.copy()
         observations, acted, masks = data.observations, data.actions, data.action_masks
         episodes: IntArray | None = data.lengths
@@ -130,7 +131,7 @@ def log_prob(
 def scan_log(
     policy: Policy, data: Trajectories, visit: Visit, *, deterministic: bool, whole_episodes: bool
 ) -> FloatArray:
-    """`log_prob` of a log; `visit` sees the action distributions of every batch.
+    """Computed `log_prob` of a log; `visit` sees the action distributions of every batch.
 
     Parameters
     ----------
@@ -142,7 +143,7 @@ def scan_log(
         Let every batch consist of whole episodes, in any order.
     """
     check_action_space(policy, data)
-    log_probs = _scan(
+    return _scan(
         policy,
         data.observations,
         data.actions,
@@ -153,10 +154,9 @@ def scan_log(
         visit=visit,
         whole_episodes=whole_episodes,
     )
-    return data.log_probs.copy() if _acted(policy, data, deterministic) else log_probs
 
 
-def _acted(policy: Policy, data: Trajectories, deterministic: bool) -> bool:
+def has_acted(policy: Policy, data: Trajectories, deterministic: bool) -> bool:
     """Whether the log was written by this very policy."""
     logged = data.metadata.fingerprint
     return logged is not None and not deterministic and logged == policy.fingerprint()

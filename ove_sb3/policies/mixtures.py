@@ -18,8 +18,17 @@ from .dispatch import as_policy
 from .distribution import ActionDistribution, Mixture
 from .episode_mixture import EpisodeMixture, EpisodeState, UnrolledEpisodeMixture
 from .fingerprint import Part, value_parts
+from .known_code import has_known_code
 from .observations import Observation
-from .policy import NO_CONTEXT, Masks, PolicyContext, origins_of
+from .policy import (
+    NO_CONTEXT,
+    Masks,
+    PolicyContext,
+    fingerprint_parts_of,
+    mutable_parts_of,
+    origins_of,
+    probability_range,
+)
 from .uniform import epsilon_greedy_range, uniform_distribution
 
 
@@ -39,6 +48,8 @@ class MixturePolicy(BuiltInPolicy):
     rng : int, Generator or None
         Random generator of `predict`.
     """
+
+    not_state = frozenset({"_first_digests"})
 
     def __init__(
         self,
@@ -141,6 +152,12 @@ class MixturePolicy(BuiltInPolicy):
         changed since the mixture first acted, because the logged actions were drawn from the policy
         as it was.
         """
+        if not has_known_code(self):
+            raise InvalidInputError(
+                "`max_ratio` must be asked of a MixturePolicy itself, got a "
+                f"{type(self).__name__} that may act by other code, whose ratios are not known. "
+                "State a bound that follows from this code."
+            )
         own = [k for k, component in enumerate(self.policies) if component is policy]
         if not own:
             raise InvalidInputError(
@@ -202,13 +219,13 @@ class MixturePolicy(BuiltInPolicy):
     @property
     @override
     def min_probability(self) -> float:
-        parts = [part.min_probability for part in self.components]
+        parts = [probability_range(part)[0] for part in self.components]
         return sum(self._weighted(parts)) if self.per == "step" else min(parts)
 
     @property
     @override
     def max_probability(self) -> float:
-        parts = [part.max_probability for part in self.components]
+        parts = [probability_range(part)[1] for part in self.components]
         return sum(self._weighted(parts)) if self.per == "step" else max(parts)
 
     def _weighted(self, values: Sequence[float]) -> list[float]:
@@ -220,7 +237,7 @@ class MixturePolicy(BuiltInPolicy):
         yield from value_parts(self.weights)
         for component in self.components:
             yield type(component).__qualname__.encode()
-            yield from component.fingerprint_parts()
+            yield from fingerprint_parts_of(component)
 
     @override
     def mutable_parts(self) -> Iterator[Part]:
@@ -228,12 +245,12 @@ class MixturePolicy(BuiltInPolicy):
         yield from value_parts(self.weights)
         for component in self.components:
             yield type(component).__qualname__.encode()
-            yield from component.mutable_parts()
+            yield from mutable_parts_of(component)
 
 
 def components_of(policy: Any) -> tuple[dict[str, Any], ...]:
     """Policies of a mixture that is drawn per episode, as recorded in a log; else none."""
-    if isinstance(policy, MixturePolicy) and policy.per == "episode":
+    if isinstance(policy, MixturePolicy) and policy.per == "episode" and has_known_code(policy):
         return policy.description
     return ()
 
@@ -305,10 +322,10 @@ class EpsilonGreedyPolicy(BuiltInPolicy):
     def fingerprint_parts(self) -> Iterator[Part]:
         yield from value_parts(self.epsilon)
         yield type(self.base).__qualname__.encode()
-        yield from self.base.fingerprint_parts()
+        yield from fingerprint_parts_of(self.base)
 
     @override
     def mutable_parts(self) -> Iterator[Part]:
         yield from value_parts(self.epsilon)
         yield type(self.base).__qualname__.encode()
-        yield from self.base.mutable_parts()
+        yield from mutable_parts_of(self.base)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
@@ -12,8 +12,10 @@ from numpy.typing import NDArray
 
 from .distribution import ActionDistribution
 from .fingerprint import Part, digest
+from .known_code import has_known_code
 from .observations import Observation
 from .provenance import Provenance, read_provenance
+from .state import state_part
 
 Masks = NDArray[np.bool_]
 
@@ -54,6 +56,8 @@ class Policy(ABC):
         Whether it remembers earlier observations; `unroll` evaluates whole episodes.
     origins : tuple of object
         The models it was made of.
+    not_state : frozenset of str
+        Names of attributes that change while it acts, but do not decide how it acts.
     """
 
     observation_space: spaces.Space[Any]
@@ -61,6 +65,7 @@ class Policy(ABC):
     masked: bool = False
     recurrent: bool = False
     origins: tuple[Any, ...] = ()
+    not_state: frozenset[str] = frozenset()
 
     @abstractmethod
     def distribution(
@@ -110,12 +115,36 @@ class Policy(ABC):
         return read_provenance(self, *self.origins)
 
     def fingerprint(self) -> str | None:
-        """Digest shared only by policies that act alike; None if a part cannot be described."""
-        return digest(type(self).__qualname__, self.fingerprint_parts(), complete=True)
+        """Digest shared only by policies that act alike; None if a part cannot be described.
+
+        The code of a subclass of a user, or of a method replaced on the instance, is such a part.
+        """
+        return digest(type(self).__qualname__, fingerprint_parts_of(self), complete=True)
 
     def state_digest(self) -> str | None:
         """Digest that stays the same as long as this policy does not change."""
-        return digest(type(self).__qualname__, self.mutable_parts(), complete=False)
+        return digest(type(self).__qualname__, mutable_parts_of(self), complete=False)
+
+
+def fingerprint_parts_of(policy: Policy) -> Iterator[Part]:
+    """Fingerprint parts of a policy, which may be part of another, and None for unknown code."""
+    if not has_known_code(policy):
+        yield None
+    yield from policy.fingerprint_parts()
+
+
+def mutable_parts_of(policy: Policy) -> Iterator[Part]:
+    """Mutable parts of a policy, which may be part of another; its whole state if of a user."""
+    if not has_known_code(policy):
+        yield state_part(policy)
+    yield from policy.mutable_parts()
+
+
+def probability_range(policy: Policy) -> tuple[float, float]:
+    """Known bounds on its probability of any action in any state; (0, 1) for unknown code."""
+    if not has_known_code(policy):
+        return 0.0, 1.0
+    return policy.min_probability, policy.max_probability
 
 
 def origins_of(*policies: Policy) -> tuple[Any, ...]:

@@ -12,8 +12,9 @@ import numpy as np
 from gymnasium import spaces
 
 from .builtin import SoftmaxPolicy, TabularPolicy
+from .known_code import has_known_code
 from .mixtures import EpsilonGreedyPolicy, MixturePolicy
-from .policy import Policy
+from .policy import Policy, probability_range
 from .uniform import n_actions
 
 
@@ -70,6 +71,8 @@ def _mixed_in(candidate: Policy, behavior: Policy, deterministic: bool) -> Ratio
     """
     if not isinstance(behavior, MixturePolicy) or behavior.per != "step":
         return None
+    if not has_known_code(behavior):
+        return None
     share = 0.0
     for weight, component in zip(behavior.weights, behavior.components, strict=True):
         bound = ratio_bound(candidate, component, deterministic=deterministic)
@@ -81,10 +84,11 @@ def _mixed_in(candidate: Policy, behavior: Policy, deterministic: bool) -> Ratio
 
 def _greedy(candidate: Policy, behavior: Policy, deterministic: bool) -> RatioBound | None:
     """Two epsilon-greedy policies, or a deterministic one, with the same greedy action."""
-    if not isinstance(behavior, EpsilonGreedyPolicy):
+    if not (isinstance(behavior, EpsilonGreedyPolicy) and has_known_code(behavior)):
         return None
     base, epsilon = candidate, 0.0
-    if isinstance(candidate, EpsilonGreedyPolicy) and not deterministic:
+    explores = not deterministic and has_known_code(candidate)
+    if isinstance(candidate, EpsilonGreedyPolicy) and explores:
         base, epsilon = candidate.base, candidate.epsilon
     elif not deterministic:
         return None
@@ -98,10 +102,10 @@ def _greedy(candidate: Policy, behavior: Policy, deterministic: bool) -> RatioBo
 
 def _floor(candidate: Policy, behavior: Policy, deterministic: bool) -> RatioBound | None:
     """The candidate's largest probability over the behavior's smallest."""
-    least = behavior.min_probability
+    least = probability_range(behavior)[0]
     if least <= 0.0:
         return None
-    most = 1.0 if deterministic else candidate.max_probability
+    most = 1.0 if deterministic else probability_range(candidate)[1]
     reason = f"as the behavior takes every action with probability {least:.4g} or more"
     return RatioBound(max(most / least, 1.0), reason)
 
@@ -126,6 +130,8 @@ def _tables(candidate: Policy, behavior: Policy, deterministic: bool) -> RatioBo
 
 
 def _is_table(policy: Policy) -> bool:
+    if not has_known_code(policy):
+        return False
     if isinstance(policy, SoftmaxPolicy):
         return not policy.has_model
     return isinstance(policy, TabularPolicy)

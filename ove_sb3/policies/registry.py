@@ -66,7 +66,8 @@ def register_policy(cls: type, function: DistributionFunction) -> None:
     ----------
     cls : type
         The class; it must have ``observation_space`` and ``action_space``. Subclasses are
-        included, and it takes precedence over its base classes.
+        included, and it takes precedence over its base classes. Subclasses of the built-in
+        policies are refused: they act by their own ``distribution``.
     function : callable
         ``function(model, observations, *, action_masks, state, episode_start)`` returns an
         `ActionDistribution` for a batch of observations. It must be the distribution of the
@@ -83,6 +84,12 @@ def register_policy(cls: type, function: DistributionFunction) -> None:
         raise InvalidInputError(f"`cls` must be a class, got {cls!r}.")
     if not callable(function):
         raise InvalidInputError(f"`function` must be callable, got {function!r}.")
+    if issubclass(cls, Policy):
+        raise InvalidInputError(
+            f"`cls` must not be a policy of this package or a subclass of one, got "
+            f"{cls.__qualname__}: its method `distribution` decides how it acts. Override this "
+            "method, or register a class that holds such a policy as an attribute."
+        )
     _functions[cls] = function
 
 
@@ -134,6 +141,11 @@ def _resolve(model: Any, vec_normalize: VecNormalize | None, *, exploration: boo
     raise UnsupportedPolicyError(
         f"`model` must be of a known class, got {type(model).__qualname__}. {REGISTER}"
     )
+
+
+def registered_class(model: Any) -> type | None:
+    """The most derived class of `model` that was registered by a user; None if there is none."""
+    return next((cls for cls in type(model).__mro__[:-1] if cls in _functions), None)
 
 
 def refuse_overrides(part: Any, known: type, acting: tuple[str, ...]) -> None:

@@ -18,6 +18,7 @@ import threading
 import types
 import uuid
 from collections.abc import Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from functools import lru_cache
 from typing import Any
 
@@ -26,7 +27,7 @@ import numpy as np
 from gymnasium import spaces
 
 from .fingerprint import tensor_bytes
-from .policy import Policy
+from .known_code import has_known_code, is_known_class
 from .provenance import SELECTED_BY, TRAINED_ON
 
 _PLAIN = (bool, int, float, complex, str, bytes, np.generic, np.ndarray, list, tuple, dict, set)
@@ -40,6 +41,7 @@ _LEFT_OUT = (
     type(threading.Lock()),
     type(threading.RLock()),
 )
+_POLICY = "ove_sb3.policies.policy.Policy"  # by name, because that module uses this one
 # By name, because the libraries need not be loaded.
 _KINDS = {
     "torch._C.Generator": "left out",
@@ -135,9 +137,10 @@ class _StatePickler(pickle.Pickler):
         if isinstance(obj, types.ModuleType):
             return _stands_for, (obj.__name__,)
         name = type(obj).__qualname__
-        if isinstance(obj, Policy):
-            return _stands_for, (name, obj.state_digest())
         kind = _kind(type(obj))  # type: ignore[arg-type]
+        if kind == "policy":
+            known = has_known_code(obj)
+            return (_stands_for, (name, obj.state_digest())) if known else _own_policy(obj)
         if kind == "left out":
             return _stands_for, (name,)
         if kind == "tensor":
@@ -158,6 +161,19 @@ class _StatePickler(pickle.Pickler):
         return function, arguments, _without(state, not_state) or None, *items
 
 
+def _own_policy(policy: Any) -> tuple[Any, ...]:
+    """A policy that acts by code of a user: its state, and the plain values that the code reads."""
+    reduced: Any = policy.__reduce_ex__(5)
+    if isinstance(reduced, tuple) and len(reduced) > 2:
+        left_out = _PROVENANCE | policy.not_state
+        reduced = (*reduced[:2], _without(reduced[2], left_out), *reduced[3:])
+    own = [cls for cls in type(policy).__mro__ if not is_known_class(cls)]
+    values = (value for scope in (policy, *own) for value in vars(scope).values())
+    functions = (getattr(value, "__func__", value) for value in values)
+    code = [function_state(f) for f in functions if isinstance(f, types.FunctionType)]
+    return _stands_for, (type(policy).__qualname__,), [reduced, class_state(type(policy)), code]
+
+
 @lru_cache(maxsize=256)
 def _kind(cls: type) -> str | None:
     """How an object of this class is described; None for the usual way."""
@@ -167,7 +183,9 @@ def _kind(cls: type) -> str | None:
         return "environment"
     if issubclass(cls, spaces.Space):
         return "space"
-    names = (f"{base.__module__}.{base.__qualname__}" for base in cls.__mro__)
+    names = [f"{base.__module__}.{base.__qualname__}" for base in cls.__mro__]
+    if _POLICY in names:
+        return "policy"
     return next((_KINDS[name] for name in names if name in _KINDS), None)
 
 
@@ -202,7 +220,7 @@ def _statistics(env: Any) -> Iterator[dict[str, Any]]:
         env = own.get("env", own.get("venv"))
 
 
-def _without(state: Any, names: set[str]) -> Any:
+def _without(state: Any, names: AbstractSet[str]) -> Any:
     if not isinstance(state, dict):
         return state
     return {name: value for name, value in state.items() if name not in names}
