@@ -211,12 +211,13 @@ def _with_share(
     stats: TrajectoryStatistics, before: float, alpha: float, seed: int
 ) -> TrajectoryStatistics:
     """Episodes resampled as if the candidate's share had been `alpha` in place of `before`."""
-    others = np.maximum(1.0 - before * stats.weights, 0.0) / (1.0 - before)
-    density = (1.0 - alpha) * others + alpha * stats.weights
+    weights = stats.weights / stats.weights.mean()  # few large ones move the mean far from 1
+    others = np.maximum(1.0 - before * weights, 0.0) / (1.0 - before)
+    density = (1.0 - alpha) * others + alpha * weights
     rng = np.random.default_rng(seed)
     drawn = rng.choice(len(stats), len(stats), p=density / density.sum())
     with np.errstate(divide="ignore"):
-        log_weights = np.log(stats.weights / density)[drawn]
+        log_weights = np.log(weights / density)[drawn]
     return _one_step(log_weights, stats.returns[drawn])
 
 

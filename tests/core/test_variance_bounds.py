@@ -91,3 +91,14 @@ def test_grids_are_cut_at_whole_groups_of_points(monkeypatch: pytest.MonkeyPatch
     assert len(sizes) > 10
     assert all(size % capital._LANES == 0 for size in sizes[1:])
     assert min(sizes) < max(sizes)
+
+
+@pytest.mark.parametrize("scale", [1.0, 1e6])
+def test_a_wide_range_without_outcomes_is_no_arithmetic_error(scale: float) -> None:
+    log_weights = np.full(1000, -800.0)
+    log_weights[-1] = 0.0
+    returns = np.random.default_rng(0).uniform(-scale, scale, size=1000)
+    lengths = np.ones(1000, dtype=int)
+    stats = ove.trajectory_statistics(log_weights, returns, lengths, gamma=1.0, horizon=1)
+    interval = ove.variance_interval(stats, return_range=(-scale, scale), rng=0)
+    assert (interval.lower, interval.upper) == (0.0, scale**2)

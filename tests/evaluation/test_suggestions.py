@@ -125,6 +125,26 @@ def test_only_the_width_is_predicted_for_a_candidate_that_is_not_in_the_log(
     assert 0.4 * one.width < interval.width < 1.2 * one.width
 
 
+def test_a_canary_log_is_suggested_where_few_large_weights_are_missing() -> None:
+    for seed in range(6):  # weights of 0.55 to 1.44 on average
+        rng = np.random.default_rng(seed)
+        actions = rng.random((N, 12)) < 0.5
+        rewards = np.zeros((N, 12))
+        rewards[:, -1] = rng.random(N) < 0.7
+        data = ove.Trajectories.from_arrays(
+            observations=np.zeros((N * 12, 1)),
+            actions=actions.ravel().astype(int),
+            log_probs=np.full(N * 12, np.log(0.5)),
+            rewards=rewards.ravel(),
+            lengths=np.full(N, 12),
+            metadata={"horizon": 12, "reward_range": (0.0, 1.0)},
+        )
+        candidate = np.log(np.where(actions, 0.85, 0.15)).ravel()
+        options: dict[str, Any] = {"return_range": (0, 1), "approximate": None}
+        result = ove.evaluate(data, candidate, gamma=1.0, quantities=["variance"], **options)
+        assert "MixturePolicy" in result.suggestions[0].action, seed
+
+
 def test_more_episodes_are_not_suggested_where_they_cannot_help() -> None:
     data, _ = log(60)
     never = np.full(data.n_steps, -np.inf)  # the candidate takes no logged action

@@ -112,7 +112,8 @@ def variance_lower(sample: Sample, level: float) -> float:
     own_error, highest = schedule.grid_error(float(bets.errors[first])), sample.limits.max_variance
     grid = grid_around(variance, unit, 0.0, highest, error=own_error)
     everywhere = np.arange(len(grid))
-    _, apart = np.unique(np.floor(grid / (_FAR_STEP * unit)), return_index=True)
+    with np.errstate(over="ignore"):  # without outcomes in the pilot the unit is tiny
+        _, apart = np.unique(np.floor(grid / (_FAR_STEP * unit)), return_index=True)
     index = len(grid) - 1
     centers, half_spacings = np.array(_centers(mean, error, form.low, form.high)).T
     targets = bets.targets(centers, half_spacings)
