@@ -93,9 +93,12 @@ def run(settings: Settings, path: Path) -> Content:
     for task in TASKS:
         if task.env_id not in settings.tasks or not task.installed:
             continue
-        entry = content.setdefault("tasks", {}).setdefault(task.env_id, {"pairs": {}})
-        entry["checkpoints"] = [steps // settings.shorter for steps in task.checkpoints]
-        models = _checkpoints(task, entry["checkpoints"], path.parent / "checkpoints")
+        tasks = content.setdefault("tasks", {})
+        checkpoints = [steps // settings.shorter for steps in task.checkpoints]
+        if tasks.get(task.env_id, {}).get("checkpoints") != checkpoints:
+            tasks[task.env_id] = {"checkpoints": checkpoints, "pairs": {}}
+        entry = tasks[task.env_id]
+        models = _checkpoints(task, checkpoints, path.parent / "checkpoints")
         for pair in PAIRS:
             name = "-".join(map(str, pair))
             if name not in entry["pairs"]:
@@ -116,6 +119,7 @@ def _checkpoints(task: Task, steps: Sequence[int], folder: Path) -> list[Any]:
     algorithm: Any = {"PPO": PPO, "SAC": SAC}[task.algorithm]
     paths = [folder / f"{task.env_id}_{number}.zip" for number in steps]
     if not all(path.exists() for path in paths):
+        folder.mkdir(parents=True, exist_ok=True)
         env = make_vec_env(task.env_id, n_envs=8 if task.algorithm == "PPO" else 1, seed=0)
         options = {"n_steps": 256, "batch_size": 256} if task.algorithm == "PPO" else {}
         model = algorithm("MlpPolicy", env, seed=0, device="cpu", gamma=GAMMA, **options)

@@ -17,6 +17,8 @@ from scipy.stats import binomtest
 import ove_sb3 as ove
 from benchmarks.public import PARTS, figures, pages
 from benchmarks.public.control import PENDULUM_COST, TASKS
+from benchmarks.public.control import Settings as ControlSettings
+from benchmarks.public.control import run as run_control
 from benchmarks.public.download import Archive
 from benchmarks.public.icu_sepsis import CELLS, RISK, SHARES, Study, read_mdp
 from benchmarks.public.open_bandit import (
@@ -357,3 +359,16 @@ def test_the_pendulum_costs_no_more_than_stated() -> None:
     _, reward, *_ = env.step(np.array([env.max_torque]))
     assert reward == pytest.approx(-PENDULUM_COST)
     assert TASKS[2].reward_range == (-PENDULUM_COST, 0.0)
+
+
+def test_stored_results_of_other_checkpoints_are_not_continued(tmp_path: Path) -> None:
+    settings = ControlSettings(n_episodes=60, tasks=("CartPole-v1",), shorter=64)
+    path = tmp_path / "control.json"
+    first = run_control(settings, path)
+    assert run_control(settings, path) == first
+    stored = json.loads(path.read_text())
+    entry = stored["tasks"]["CartPole-v1"]
+    entry["checkpoints"][0] += 1
+    entry["pairs"]["0-1"]["steps"] = -1.0
+    path.write_text(json.dumps(stored))
+    assert run_control(settings, path)["tasks"] == first["tasks"]
