@@ -119,8 +119,7 @@ def against_the_public_system(trials: int) -> None:
         rows.append([stored.quantity, stored.n, f"{value:.4f}", theirs, *cells, *widths])
     print_table(
         f"Recommender, every bound at 0.05 / 8, mean of {trials} logs ({10 * trials} of 1,000) and "
-        "misses; width relative to the prototype's (promised: at most 1), with ten shuffles and "
-        "with one",
+        "misses; width relative to the prototype's, with ten shuffles and with one",
         ["quantity", "n", "truth", "stored", "ours", "ours, ratio <= 2", "width", "ratio <= 2"],
         rows,
         name="risk",
