@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import itertools
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -31,6 +32,7 @@ PROBLEMS = {
         adversary(0.01, rare_reward=0.0),
     )
 }
+SIZES, DELTAS = (20, 100, 1000, 10_000), (0.05, 0.2)
 ONE_ORDER = ove.Betting(n_shuffles=1)  # the sharpest; several are tested in test_shuffles
 # Intervals computed from every data set; a bound on the ratios only where there is one.
 INTERVALS: dict[str, tuple[Callable[..., ove.Interval], dict[str, Any]]] = {
@@ -44,10 +46,10 @@ INTERVALS: dict[str, tuple[Callable[..., ove.Interval], dict[str, Any]]] = {
 
 
 def misses(
-    problem: Problem, n: int, deltas: tuple[float, ...], trials: int
+    problem: Problem, n: int, deltas: Mapping[str, float], trials: int
 ) -> dict[str, list[int]]:
-    """Count bounds that miss, [lower, upper, either], for every interval and delta."""
-    counts = {f"{name} {delta}": [0, 0, 0] for name in INTERVALS for delta in deltas}
+    """Count bounds that miss, [lower, upper, either], for every interval at its delta."""
+    counts = {f"{name} {delta}": [0, 0, 0] for name, delta in deltas.items()}
     for trial in range(trials):
         stats = problem.statistics(n, np.random.default_rng([trial, n]))
         for name, (function, options) in INTERVALS.items():
@@ -57,17 +59,17 @@ def misses(
                     continue
                 known = {"max_ratio": problem.max_ratio * (1 + 1e-12)}
             truth = problem.variance if name.startswith("variance") else problem.mean
-            for delta in deltas:
-                interval = function(
-                    stats, reward_range=problem.reward_range, delta=delta, **known, **options
-                )
-                assert interval.guaranteed == interval.consistent
-                assert interval.consistent == (interval.lower <= interval.upper)
-                missed = interval.lower > truth + 1e-12, interval.upper < truth - 1e-12
-                # Bounds that contradict each other cannot both hold.
-                assert interval.consistent or any(missed)
-                for k, miss in enumerate((*missed, any(missed))):
-                    counts[f"{name} {delta}"][k] += miss
+            delta = deltas[name]
+            interval = function(
+                stats, reward_range=problem.reward_range, delta=delta, **known, **options
+            )
+            assert interval.guaranteed == interval.consistent
+            assert interval.consistent == (interval.lower <= interval.upper)
+            missed = interval.lower > truth + 1e-12, interval.upper < truth - 1e-12
+            # Bounds that contradict each other cannot both hold.
+            assert interval.consistent or any(missed)
+            for k, miss in enumerate((*missed, any(missed))):
+                counts[f"{name} {delta}"][k] += miss
     return counts
 
 
@@ -84,12 +86,37 @@ def check(counts: dict[str, list[int]], trials: int) -> None:
 @pytest.mark.parametrize("n", [30, 300])
 def test_misses_stay_below_delta(problem: str, n: int) -> None:
     trials = 150
-    check(misses(PROBLEMS[problem], n, (0.2,), trials), trials)
+    check(misses(PROBLEMS[problem], n, dict.fromkeys(INTERVALS, 0.2), trials), trials)
+
+
+def in_turn(names: Sequence[str], deltas: Sequence[float], turn: int) -> dict[str, float]:
+    """One delta for every name."""
+    return {name: deltas[(turn + k) % len(deltas)] for k, name in enumerate(names)}
+
+
+def drawn_cells() -> dict[tuple[str, int], dict[str, float]]:
+    """Deltas of all intervals for every problem and n."""
+    return {
+        (problem, n): in_turn([*INTERVALS], DELTAS, k + i)
+        for k, problem in enumerate(PROBLEMS)
+        for i, n in enumerate(SIZES)
+    }
+
+
+def test_every_interval_problem_n_and_delta_is_among_those_tested_at_length() -> None:
+    cells = drawn_cells()
+    for name in INTERVALS:
+        assert {(problem, deltas[name]) for (problem, _), deltas in cells.items()} == set(
+            itertools.product(PROBLEMS, DELTAS)
+        )
+        assert {(n, deltas[name]) for (_, n), deltas in cells.items()} == set(
+            itertools.product(SIZES, DELTAS)
+        )
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("n", [20, 100, 1000, 10_000])
+@pytest.mark.parametrize("n", SIZES)
 @pytest.mark.parametrize("problem", PROBLEMS)
 def test_misses_stay_below_delta_in_a_thousand_trials(problem: str, n: int) -> None:
     trials = 1000
-    check(misses(PROBLEMS[problem], n, (0.05, 0.2), trials), trials)
+    check(misses(PROBLEMS[problem], n, drawn_cells()[problem, n], trials), trials)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import partial
 
 import numpy as np
@@ -16,7 +17,7 @@ from tests.problems.chain import chain
 from tests.problems.gridworld import gridworld
 from tests.problems.problem import Problem
 
-from .test_coverage import ONE_ORDER, check
+from .test_coverage import ONE_ORDER, check, in_turn
 
 PROBLEMS = {
     problem.name: problem
@@ -34,13 +35,19 @@ PROBLEMS = {
 }
 
 
-def misses(problem: Problem, n: int, delta: float, trials: int) -> dict[str, list[int]]:
-    """Count bounds that miss, [lower, upper, either], by quantity."""
-    counts = {f"{name} {delta}": [0, 0, 0] for name in ("mean", "variance")}
+QUANTITIES = ("mean", "variance")
+SIZES, DELTAS = (100, 1_000, 5_000), (0.05, 0.4)
+
+
+def misses(
+    problem: Problem, n: int, deltas: Mapping[str, float], trials: int
+) -> dict[str, list[int]]:
+    """Count bounds that miss, [lower, upper, either], by quantity, each at its delta."""
+    counts = {f"{name} {delta}": [0, 0, 0] for name, delta in deltas.items()}
     for trial in range(trials):
         stats = problem.statistics(n, np.random.default_rng([trial, n]), known=True)
         assert column_names(2.0)[0] in stats.columns
-        for name in ("mean", "variance"):
+        for name, delta in deltas.items():
             truth = getattr(problem, name)
             found = ove.interval(
                 stats, name, reward_range=problem.reward_range, delta=delta, method=ONE_ORDER
@@ -54,7 +61,7 @@ def misses(problem: Problem, n: int, delta: float, trials: int) -> dict[str, lis
 @pytest.mark.parametrize("name", ["bandit_continuous", "bandit_binary", "adversary_0.02_1"])
 def test_coverage(name: str) -> None:
     trials = 40
-    check(misses(PROBLEMS[name], 400, 0.4, trials), trials)
+    check(misses(PROBLEMS[name], 400, dict.fromkeys(QUANTITIES, 0.4), trials), trials)
 
 
 def test_caps_of_one_step_are_chosen_by_what_is_bet_on(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -74,12 +81,12 @@ def test_caps_of_one_step_are_chosen_by_what_is_bet_on(monkeypatch: pytest.Monke
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("n", [100, 1_000, 5_000])
-@pytest.mark.parametrize("problem", PROBLEMS.values(), ids=lambda problem: problem.name)
-def test_coverage_on_all_problems(problem: Problem, n: int) -> None:
+@pytest.mark.parametrize("n", SIZES)
+@pytest.mark.parametrize("name", PROBLEMS)
+def test_coverage_on_all_problems(name: str, n: int) -> None:
     trials = 300
-    for delta in (0.05, 0.4):
-        check(misses(problem, n, delta, trials), trials)
+    turn = [*PROBLEMS].index(name) + SIZES.index(n)
+    check(misses(PROBLEMS[name], n, in_turn(QUANTITIES, DELTAS, turn), trials), trials)
 
 
 @pytest.mark.slow
@@ -91,7 +98,7 @@ def test_intervals_are_not_wider_than_without(problem: Problem, n: int) -> None:
         rng = [trial, n]
         for k, known in enumerate((False, True)):
             stats = problem.statistics(n, np.random.default_rng(rng), known=known)
-            for q, name in enumerate(("mean", "variance")):
+            for q, name in enumerate(QUANTITIES):
                 found = ove.interval(
                     stats, name, reward_range=problem.reward_range, method=ONE_ORDER
                 )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 import pytest
 
@@ -10,7 +12,7 @@ from ove_sb3.core.truncation import column_names
 from tests.problems.bandits import continuous_bandit
 from tests.problems.risk import problems, truth
 
-from .test_coverage import ONE_ORDER
+from .test_coverage import ONE_ORDER, in_turn
 from .test_risk_coverage import check
 from .test_truncation import candidate_returns, enumerated
 
@@ -49,16 +51,21 @@ def logs(
     return reward_range, [every.select(one) for one in drawn]
 
 
+NAMES = (*OUTCOMES, SEVERAL_STEPS)
+SIZES, DELTAS = (100, 1_000, 5_000), (0.05, 0.4)
+
+
 def misses(
-    name: str, n: int, delta: float, trials: int, quantities: tuple[str, ...] = QUANTITIES
+    name: str, n: int, deltas: Mapping[str, float], trials: int
 ) -> dict[tuple[str, float], list[int]]:
-    """Count bounds that miss, [lower, upper], by quantity."""
-    values = {quantity: truth(distribution(name), quantity) for quantity in quantities}
-    counts = {(quantity, delta): [0, 0] for quantity in quantities}
+    """Count bounds that miss, [lower, upper], by quantity, each at its delta."""
+    values = {quantity: truth(distribution(name), quantity) for quantity in deltas}
+    counts = {(quantity, delta): [0, 0] for quantity, delta in deltas.items()}
     reward_range, all_stats = logs(name, n, trials)
     for stats in all_stats:
         assert column_names(2.0)[0] in stats.columns
-        for quantity, value in values.items():
+        for quantity, delta in deltas.items():
+            value = values[quantity]
             found = ove.interval(
                 stats, quantity, reward_range=reward_range, delta=delta, method=ONE_ORDER
             )
@@ -70,16 +77,17 @@ def misses(
 @pytest.mark.parametrize("name", ["rare heavy low", "rare heavy high", SEVERAL_STEPS])
 def test_coverage(name: str) -> None:
     trials = 20
-    check(misses(name, 200, 0.4, trials, ("quantile:0.05", "median", "cvar:0.4")), trials)
+    quantities = ("quantile:0.05", "median", "cvar:0.4")
+    check(misses(name, 200, dict.fromkeys(quantities, 0.4), trials), trials)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("n", [100, 1_000, 5_000])
-@pytest.mark.parametrize("name", [*OUTCOMES, SEVERAL_STEPS])
+@pytest.mark.parametrize("n", SIZES)
+@pytest.mark.parametrize("name", NAMES)
 def test_coverage_on_all_problems(name: str, n: int) -> None:
     trials = 300
-    for delta in (0.05, 0.4):
-        check(misses(name, n, delta, trials), trials)
+    turn = NAMES.index(name) + SIZES.index(n)
+    check(misses(name, n, in_turn(QUANTITIES, DELTAS, turn), trials), trials)
 
 
 def ends(quantity: str, side: str, n: int, *, known: bool, trials: int) -> float:

@@ -10,6 +10,7 @@ import pytest
 import ove_sb3 as ove
 from ove_sb3._validation import FloatArray
 from ove_sb3.core.betting import capital
+from ove_sb3.core.betting.bet_sizes import LANES
 from ove_sb3.core.betting.capital import BetTarget
 from ove_sb3.core.betting.schedule import Schedule
 from ove_sb3.core.quantities import variance as variance_module
@@ -89,7 +90,7 @@ def test_grids_are_cut_at_whole_groups_of_points(monkeypatch: pytest.MonkeyPatch
         stats, reward_range=problem.reward_range, side="lower", method=ove.Betting(n_shuffles=1)
     )
     assert len(sizes) > 10
-    assert all(size % capital._LANES == 0 for size in sizes[1:])
+    assert all(size % LANES == 0 for size in sizes[1:])
     assert min(sizes) < max(sizes)
 
 

@@ -38,18 +38,15 @@ from numpy.typing import NDArray
 
 from ove_sb3._validation import FloatArray, IntArray
 
+from .bet_sizes import LANES, bet_sizes, limit_bets
 from .constant import last_rejected_constant
-from .hedging import hedge
 from .moments import LARGEST_LOSS
 from .schedule import Schedule
 from .warm_up import WarmUp
 
-_LANES = 32  # grid points tested side by side
 _RUN = 16  # bets between two checks of the capital
 _MOST_TOGETHER = 32  # observations in one bet
 _LITTLE = 0.1  # share of the capital at risk in a bet on several observations
-_LOG_HEDGED = math.log(1.1)  # log of the aim for p: more than 1, since hedging is not exact
-_SKEWED = 0.36  # size of gains, times the bet, from which on hedging is too coarse
 _AIM = 1.25  # aim for p where only its last value counts
 _DONE = math.log(_AIM / 1.1)  # of log p is missing when betting stops there
 _NEAR = 20.0  # of a grid's center, in units
@@ -175,13 +172,13 @@ def _multiply(
     whole = values.shape[0] // 4 * 4
     for i in range(0, whole, 4):
         x0, x1, x2, x3 = values[i], values[i + 1], values[i + 2], values[i + 3]
-        for j in range(_LANES):
+        for j in range(LANES):
             first = (offset[j] + slope[j] * x0) * (offset[j] + slope[j] * x1)
             second = (offset[j] + slope[j] * x2) * (offset[j] + slope[j] * x3)
             capital[j] = capital[j] * (first * second)
     for i in range(whole, values.shape[0]):
         x0 = values[i]
-        for j in range(_LANES):
+        for j in range(LANES):
             capital[j] = capital[j] * (offset[j] + slope[j] * x0)
 
 
@@ -207,7 +204,7 @@ def _bet(
     """Multiply every lane's capital by its factors, and keep its largest value."""
     for i in range(0, values.shape[0], _RUN):
         _multiply(values[i : i + _RUN], capital, slope, offset)
-        for j in range(_LANES):
+        for j in range(LANES):
             best[j] = max(best[j], capital[j])
 
 
@@ -224,7 +221,7 @@ def _multiply_ranked(
     """Multiply the capital of the lanes from grid point `first` on, with gains up to their rank."""
     for i in range(values.shape[0]):
         x, gain, rank = values[i], gains[i], ranks[i] - first
-        for j in range(_LANES):
+        for j in range(LANES):
             capital[j] = capital[j] * (offset[j] + slope[j] * (x + (gain if j < rank else 0.0)))
 
 
@@ -248,45 +245,47 @@ def _last_rejected(
     gain_sizes: FloatArray,
     scales: FloatArray,
 ) -> int:
-    capital = np.empty(_LANES)  # p of every lane
-    best = np.empty(_LANES)  # its largest value so far
-    slope = np.empty(_LANES)
-    offset = np.empty(_LANES)
+    hedging = not (unfinished.shape[0] or gains.shape[0])
+    points, gaps, shrinks, most = np.empty((4, LANES))
+    capital, best = np.empty((2, LANES))  # p of every lane, and its largest value so far
+    slope, offset, missing, hedged = np.empty((4, LANES))
+    own_scales = np.ones(LANES if scales.shape[0] else 0)
     values = np.empty(np.max(blocks[1:] - blocks[:-1]))
-    for first in range(0, grid.shape[0], _LANES):
-        lanes = min(_LANES, grid.shape[0] - first)
-        for j in range(_LANES):
+    for first in range(0, grid.shape[0], LANES):
+        lanes = min(LANES, grid.shape[0] - first)
+        for j in range(LANES):  # lanes beyond the grid are done
+            points[j] = grid[min(first + j, grid.shape[0] - 1)]
             capital[j] = start[first + j] if j < lanes else 1.0
             best[j] = capital[j]
+        epoch = -1
         for block in range(blocks.shape[0] - 1):
             begin, end = blocks[block], blocks[block + 1]
-            epoch = epoch_of_block[block]
-            lower_bound = lower_bounds[epoch]
-            second_moment = max(second_moments[epoch], 1e-300) * remaining[block]
+            if epoch != epoch_of_block[block]:
+                epoch = epoch_of_block[block]
+                lower_bound = lower_bounds[epoch]
+                for j in range(LANES):
+                    gaps[j] = points[j] - lower_bound
+                    if gaps[j] <= 0.0:
+                        best[j] = 1.0  # no mean can be below the lower bound
+                limit_bets(gaps, max_excess[epoch], shrinks, most)
+                for j in range(lanes if scales.shape[0] else 0):
+                    own_scales[j] = scales[epoch, first + j]
+            bet_sizes(
+                capital,
+                max(second_moments[epoch], 1e-300) * remaining[block],
+                own_scales,
+                gain_sizes[epoch] if hedging else math.inf,
+                shrinks,
+                most,
+                missing,
+                hedged,
+                slope,
+            )
             largest_risk = 0.0
-            for j in range(lanes):
-                s = grid[first + j]
-                gap = s - lower_bound
-                if gap <= 0.0:
-                    best[j] = 1.0  # no mean can be below the lower bound
-                if best[j] >= 1.0:
-                    slope[j], offset[j] = 0.0, 1.0
-                    continue
-                missing = -math.log(max(capital[j], 1e-300))
-                bet = math.sqrt(2.0 * missing / second_moment)
-                if scales.shape[0]:
-                    bet /= math.sqrt(max(scales[epoch, first + j], 1e-12))
-                if not (unfinished.shape[0] or gains.shape[0]):
-                    hedged = hedge(missing + _LOG_HEDGED) / math.sqrt(second_moment)
-                    share = min(max(hedged * gain_sizes[epoch] / _SKEWED, 0.0), 1.0)
-                    bet = share * bet + (1.0 - share) * hedged
-                if gap > max_excess[epoch]:
-                    bet *= max_excess[epoch] / gap
-                bet = min(bet, LARGEST_LOSS / gap)
-                slope[j], offset[j] = bet, 1.0 - bet * s
-                largest_risk = max(largest_risk, bet * gap)
-            for j in range(lanes, _LANES):
-                slope[j], offset[j] = 0.0, 1.0
+            for j in range(LANES):
+                slope[j] = 0.0 if best[j] >= 1.0 else slope[j]
+                offset[j] = 1.0 - slope[j] * points[j]
+                largest_risk = max(largest_risk, slope[j] * gaps[j])
             x = values[: end - begin]
             x[:] = constants[epoch]
             for c in range(columns.shape[0]):
@@ -304,20 +303,22 @@ def _last_rejected(
                     run = slice(begin + i, min(begin + i + _RUN, end))
                     own = x[i : i + _RUN]
                     _multiply_ranked(own, gains[run], ranks[run], first, capital, slope, offset)
-                    for j in range(_LANES):
+                    for j in range(LANES):
                         best[j] = max(best[j], capital[j])
             else:
                 # Where the end is open, it must not decide which observations are bet on together.
                 together = 1 if unfinished.shape[0] else _observations_per_bet(largest_risk)
                 n_bets = x.shape[0] // together
-                for k in range(n_bets if together > 1 else 0):
-                    x[k] = np.sum(x[k * together : (k + 1) * together])
-                for j in range(lanes):
-                    offset[j] = 1.0 - together * slope[j] * grid[first + j]
+                if together > 1:
+                    for k in range(n_bets):
+                        x[k] = np.sum(x[k * together : (k + 1) * together])
+                    for j in range(LANES):
+                        offset[j] = 1.0 - together * slope[j] * points[j]
                 _bet(x[:n_bets], capital, best, slope, offset)
-                for j in range(lanes):
-                    offset[j] = 1.0 - slope[j] * grid[first + j]
-                _bet(x[n_bets * together :], capital, best, slope, offset)
+                if n_bets * together < x.shape[0]:
+                    for j in range(LANES):
+                        offset[j] = 1.0 - slope[j] * points[j]
+                    _bet(x[n_bets * together :], capital, best, slope, offset)
             settled = True
             for j in range(lanes):
                 settled &= best[j] >= 1.0
@@ -448,7 +449,7 @@ def whole_lanes(n_points: int) -> int:
     Points that are tested side by side are bet on together, so a grid that is cut where other
     results make more points superfluous must keep whole groups of them.
     """
-    return -(-n_points // _LANES) * _LANES
+    return -(-n_points // LANES) * LANES
 
 
 def grid_around(

@@ -29,7 +29,12 @@ _HAZARD_RATES[0] = 0.0  # p = 1: nothing is left to hedge
 @numba.njit(cache=True, nogil=True)
 def hedge(missing: float) -> float:
     """Bet per standard deviation of what remains, if log p is `missing` below that of the aim."""
-    u = math.sqrt(2.0 * max(missing, 0.0))
+    return float(hazard_rate(math.sqrt(2.0 * max(missing, 0.0))))
+
+
+@numba.njit(cache=True, nogil=True)
+def hazard_rate(u: float) -> float:
+    """Hazard rate of the normal distribution where its upper tail is exp(-u^2 / 2), u >= 0."""
     k = int(u / _STEP)
     if k + 1 >= _HAZARD_RATES.shape[0]:
         return u  # its limit for small p

@@ -215,7 +215,7 @@ def fraction_at_risk(
     return bet / scale if bet < _LARGEST_FRACTION * scale else _LARGEST_FRACTION
 
 
-@numba.njit(cache=True, nogil=True)
+@numba.njit(cache=True, nogil=True, error_model="numpy", fastmath={"nsz", "contract"})
 def _multiply(
     values: FloatArray,
     lower_bounds: FloatArray,
@@ -227,13 +227,25 @@ def _multiply(
     capital: FloatArray,
 ) -> None:
     """Multiply the capital of every grid point by its factors."""
+    slope = np.empty(grid.shape[0])
     for i in range(values.shape[0]):
-        f, lower_bound = fractions[i], lower_bounds[i]
-        gain, rank = (gains[i], ranks[i]) if gains.shape[0] else (0.0, 0)
-        for j in range(grid.shape[0]):
-            gap = grid[j] + shifts[i] - lower_bound
-            x = values[i] + (gain if j < rank else 0.0)
-            if gap > 0.0:
-                capital[j] *= 1.0 - f + f * max(x - lower_bound, 0.0) / gap
-            else:
-                capital[j] = math.inf  # no mean can be below the lower bound
+        f, lower_bound, shift = fractions[i], lower_bounds[i], shifts[i]
+        if (
+            i == 0
+            or f != fractions[i - 1]
+            or lower_bound != lower_bounds[i - 1]
+            or shift != shifts[i - 1]
+        ):
+            for j in range(grid.shape[0]):
+                gap = grid[j] + shift - lower_bound
+                slope[j] = f / gap
+                if gap <= 0.0:
+                    slope[j] = 0.0
+                    capital[j] = math.inf  # no mean can be below the lower bound
+        kept, x = 1.0 - f, max(values[i] - lower_bound, 0.0)
+        rank = min(ranks[i], grid.shape[0]) if gains.shape[0] else 0
+        gained = max(values[i] + gains[i] - lower_bound, 0.0) if rank else x
+        for j in range(rank):
+            capital[j] = capital[j] * (kept + slope[j] * gained)
+        for j in range(rank, grid.shape[0]):
+            capital[j] = capital[j] * (kept + slope[j] * x)
