@@ -30,7 +30,9 @@ PROMISES = {
         "scipy's bootstrap in batches / ours, equal resamples", 6.0, at_least=True
     ),
     "betting": Promise("betting, one order, microseconds per trajectory at n = 10^6", 1.0),
-    "shuffles": Promise("betting, ten orders, mean and variance at n = 10^5, CPU seconds", 1.0),
+    "shuffles": Promise(
+        "betting, ten orders, mean and variance / scipy's bootstrap in batches, n = 10^5", 0.4
+    ),
     "normal": Promise("probability at n = 10^4, ten orders / normal limits, width", 1.15),
     "risk": Promise("all default quantities, both methods / mean and variance by betting", 3.0),
     "collect": Promise("collect / loop of predict and step", 0.7),
@@ -38,10 +40,10 @@ PROMISES = {
     "callback": Promise("learn with the callback / without", 1.03),
     "stream": Promise("evaluation from disk / sum of its parts", 1.1),
     "table": Promise("from_table of 10^6 rows in order / pyarrow reading the file", 3.0),
-    "written": Promise("steps written, million per CPU second", 3.0, at_least=True),
-    "read": Promise("steps read, million per CPU second", 10.0, at_least=True),
+    "written": Promise("writing a log / pyarrow writing its steps as one Parquet file", 3.0),
+    "read": Promise("reading a log / pyarrow reading that file", 2.5),
     "closing": Promise("closing or compacting 10^6 episodes / 250,000 episodes", 6.0),
-    "opening": Promise("opening a log of 1,000 shards, CPU seconds", 0.5),
+    "opening": Promise("opening a log of 1,000 shards / pyarrow counting their rows", 3.0),
     "images": Promise("peak memory of evaluating images from disk, MB", 400.0),
     "sequence": Promise("confidence sequence at the end / interval of that n, width", 1.7),
     "sequence with target": Promise("the same with target_n", 1.65),

@@ -13,10 +13,13 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow.parquet as pq
+from pyarrow.dataset import dataset
 
 import ove_sb3 as ove
 from ove_sb3.core.stopping import LoggingRecord
@@ -24,9 +27,10 @@ from ove_sb3.data.writer import compact
 
 from . import memory
 from .promises import record
-from .tables import print_table
+from .tables import cpu_times, median_ratio, print_table
 
 REPEATS, READS = 5, 3
+PEER = "pyarrow, "  # the same steps as one Parquet file
 PROMISED = {"written": "written", "read while logging": "read", "read from Parquet": "read"}
 EPISODES = (250_000, 1_000_000)
 SHARDS = 1000
@@ -66,7 +70,7 @@ def some_episodes(n: int, shortest: int = 20, longest: int = 200) -> list[ove.Tr
 
 
 def rates() -> None:
-    """Steps per CPU-second: written as the wrappers do, read from the index and from Parquet."""
+    """Steps per CPU second: written as the wrappers do, read from the index and from Parquet."""
     episodes = some_episodes(20_000)
     n_steps = sum(episode.n_steps for episode in episodes)
     seconds: dict[str, list[float]] = {}
@@ -78,16 +82,22 @@ def rates() -> None:
 
     for _ in range(REPEATS):
         with folder() as path:
-            writer = ove.EpisodeWriter(path, ove.Metadata())
+            writer = ove.EpisodeWriter(path / "log", ove.Metadata())
             measure("written", lambda: _write(writer, episodes))  # noqa: B023
             for _ in range(READS):
-                measure("read while logging", lambda: ove.Trajectories.load(path))
+                measure("read while logging", lambda: ove.Trajectories.load(path / "log"))
             measure("closed", writer.close)
             for _ in range(READS):
-                measure("read from Parquet", lambda: ove.Trajectories.load(path))
-    rates = {name: n_steps / float(np.median(values)) / 1e6 for name, values in seconds.items()}
+                measure("read from Parquet", lambda: ove.Trajectories.load(path / "log"))
+            (shard,) = (path / "log").glob("*.parquet")
+            table, copy = pq.read_table(shard), path / "copy.parquet"
+            for _ in range(READS):
+                measure(PEER + "written", partial(pq.write_table, table, copy, compression="zstd"))
+                measure(PEER + "read", partial(pq.read_table, copy))
+    medians = {name: float(np.median(values)) for name, values in seconds.items()}
     for name, promise in PROMISED.items():
-        record(promise, rates[name])
+        record(promise, medians[name] / medians[PEER + promise])
+    rates = {name: n_steps / value / 1e6 for name, value in medians.items()}
     print_table(
         "Speed of the store", ["", "M steps per CPU second"], list(rates.items()), name="store"
     )
@@ -165,14 +175,19 @@ def opening() -> None:
         for _ in range(SHARDS):
             with ove.EpisodeWriter(path, ove.Metadata(), durability="normal") as writer:
                 writer.add(episodes[0])
-        times = []
-        for _ in range(REPEATS):
-            start = time.process_time()
-            assert ove.open_log(path).n_shards == SHARDS
-            times.append(time.process_time() - start)
-    record("opening", float(np.median(times)))
-    rows = [[f"{SHARDS:,}", float(np.median(times))]]
-    print_table("Opening a log", ["shards", "CPU seconds"], rows, name="store_opening")
+        assert ove.open_log(path).n_shards == SHARDS
+        shards = [*map(str, path.glob("*.parquet"))]
+        times = cpu_times(
+            [lambda: dataset(shards).count_rows(), lambda: ove.open_log(path)], REPEATS
+        )
+    record("opening", median_ratio(times))
+    theirs, ours = np.median(times, axis=0)
+    print_table(
+        "Opening a log, CPU seconds",
+        ["shards", "ours", "pyarrow counting the rows"],
+        [[f"{SHARDS:,}", ours, theirs]],
+        name="store_opening",
+    )
 
 
 def images() -> None:
