@@ -63,16 +63,14 @@ def _text(cell: object) -> str:
 
 def cpu_time(function: Callable[[], object], repeats: int = 5) -> float:
     """Least CPU time of several calls in seconds, summed over threads."""
-    return least_cpu_times([function], repeats)[0]
-
-
-def least_cpu_times(functions: Sequence[Callable[[], object]], repeats: int) -> list[float]:
-    """Least CPU time of each function; they alternate, so a busy machine slows all of them."""
-    return [float(least) for least in cpu_times(functions, repeats).min(axis=0)]
+    return float(cpu_times([function], repeats).min())
 
 
 def cpu_times(functions: Sequence[Callable[[], object]], repeats: int) -> FloatArray:
-    """CPU times of functions that alternate, after one call of each, (repeats, n_functions)."""
+    """CPU times of functions that alternate, after one call of each, (repeats, n_functions).
+
+    A busy machine slows all of them.
+    """
 
     def spent(function: Callable[[], object]) -> float:
         start = time.process_time()
