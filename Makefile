@@ -23,7 +23,7 @@ lint: setup
 test: lint
 	$(BIN)/pytest -n 2 -m "not slow and not browser"
 
-# Takes over an hour. Names every test, so that an interrupted run shows what passed.
+# Takes about an hour. Names every test, so that an interrupted run shows what passed.
 test-slow: setup
 	$(BIN)/pytest -n 2 --dist worksteal -m slow -v --durations=40
 

@@ -54,6 +54,7 @@ def test_intervals_of_a_saturated_policy_hold(n_logs: int) -> None:
             log_probs[rows],
             gamma=1.0,
             horizon=1,
+            quantities=[*truth],
             delta=DELTA,
             method=ove.Betting(n_shuffles=1),
             approximate=None,

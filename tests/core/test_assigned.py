@@ -16,8 +16,7 @@ from ove_sb3.core.betting.constant import _log_capital, last_rejected_constant
 from ove_sb3.core.betting.schedule import Schedule
 from ove_sb3.core.step_reduction import shard_statistics
 from ove_sb3.core.steps import StepScores
-
-from .test_coverage import check
+from tests.misses import Misses
 
 # One step, four actions with their rewards; the rare one decides the candidate's variance.
 OLD = np.array([0.50, 0.30, 0.195, 0.005])
@@ -152,40 +151,42 @@ def test_every_stretch_of_the_order_has_the_shares() -> None:
     assert (first != order).mean() > 0.9
 
 
-def misses(assignment: str, n: int, delta: float, trials: int, **options: Any) -> dict[str, Any]:
-    counts = {"mean": [0, 0, 0], "variance": [0, 0, 0]}
+def check_misses(
+    assignment: str, n: int, delta: float, trials: int, shares: tuple[float, float] | None = None
+) -> None:
+    """Count the misses of mean and variance until they are known to be rare."""
     truths = {"mean": MEAN, "variance": VARIANCE}
+    counts = {name: Misses(delta) for name in truths}
     for trial in range(trials):
+        left = [name for name, count in counts.items() if not count.settled]
+        if not left:
+            break
         rng = np.random.default_rng([trial, n])
         arms = ASSIGNMENTS[assignment](n, rng)
-        stats = statistics(arms, rng, options.get("shares"))
-        bound = 1.0 / (options["shares"][1] if "shares" in options else arms.mean())
-        for name, truth in truths.items():
-            found = ove.interval(
+        stats = statistics(arms, rng, shares)
+        for name in left:
+            interval = ove.interval(
                 stats,
                 name,
                 reward_range=(0, 1),
-                max_weight=bound,
+                max_weight=1.0 / (arms.mean() if shares is None else shares[1]),
                 delta=delta,
                 method=ove.Betting(n_shuffles=1),
                 rng=trial,
             )
-            assert found.guaranteed == found.consistent
-            missed = found.lower > truth + 1e-12, found.upper < truth - 1e-12
-            for k, miss in enumerate((*missed, any(missed))):
-                counts[name][k] += miss
-    return {f"{name} {delta}": count for name, count in counts.items()}
+            assert interval.guaranteed == interval.consistent
+            counts[name].add(interval, truths[name], 1e-12)
+    for name, count in counts.items():
+        count.check(name)
 
 
 @pytest.mark.parametrize("assignment", ASSIGNMENTS)
 def test_coverage(assignment: str) -> None:
-    trials = 200
-    check(misses(assignment, 120, 0.4, trials), trials)
+    check_misses(assignment, 120, 0.4, trials=200)
 
 
 def test_coverage_of_a_part_with_other_shares() -> None:
-    trials = 20
-    check(misses("fixed", 20_000, 0.4, trials, shares=(0.7, 0.3)), trials)
+    check_misses("fixed", 20_000, 0.4, trials=20, shares=(0.7, 0.3))
 
 
 @pytest.mark.slow
@@ -194,7 +195,7 @@ def test_coverage_of_a_part_with_other_shares() -> None:
 def test_coverage_at_many_sizes(assignment: str, n: int) -> None:
     trials = 4_000 if n < 1_000 else 500
     for delta in (0.05, 0.4):
-        check(misses(assignment, n, delta, trials), trials)
+        check_misses(assignment, n, delta, trials)
 
 
 def test_no_bet_depends_on_what_was_bet_on(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,12 +12,13 @@ import ove_sb3 as ove
 from ove_sb3.core.betting.targets import bet_against
 from ove_sb3.core.quantities import variance
 from ove_sb3.core.truncation import column_names
+from tests.misses import Misses
 from tests.problems.bandits import adversary, binary_bandit, continuous_bandit, recommender
 from tests.problems.chain import chain
 from tests.problems.gridworld import gridworld
 from tests.problems.problem import Problem
 
-from .test_coverage import ONE_ORDER, check, in_turn
+from .test_coverage import ONE_ORDER, in_turn
 
 PROBLEMS = {
     problem.name: problem
@@ -39,29 +40,31 @@ QUANTITIES = ("mean", "variance")
 SIZES, DELTAS = (100, 1_000, 5_000), (0.05, 0.4)
 
 
-def misses(
-    problem: Problem, n: int, deltas: Mapping[str, float], trials: int
-) -> dict[str, list[int]]:
-    """Count bounds that miss, [lower, upper, either], by quantity, each at its delta."""
-    counts = {f"{name} {delta}": [0, 0, 0] for name, delta in deltas.items()}
+def check_misses(problem: Problem, n: int, deltas: Mapping[str, float], trials: int) -> None:
+    """Count the misses of both quantities, each at its delta, until they are known to be rare."""
+    counts = {name: Misses(delta) for name, delta in deltas.items()}
     for trial in range(trials):
+        left = [name for name, count in counts.items() if not count.settled]
+        if not left:
+            break
         stats = problem.statistics(n, np.random.default_rng([trial, n]), known=True)
         assert column_names(2.0)[0] in stats.columns
-        for name, delta in deltas.items():
-            truth = getattr(problem, name)
-            found = ove.interval(
-                stats, name, reward_range=problem.reward_range, delta=delta, method=ONE_ORDER
+        for name in left:
+            interval = ove.interval(
+                stats,
+                name,
+                reward_range=problem.reward_range,
+                delta=deltas[name],
+                method=ONE_ORDER,
             )
-            missed = found.lower > truth + 1e-12, found.upper < truth - 1e-12
-            for k, miss in enumerate((*missed, any(missed))):
-                counts[f"{name} {delta}"][k] += miss
-    return counts
+            counts[name].add(interval, getattr(problem, name), 1e-12)
+    for name, count in counts.items():
+        count.check(name)
 
 
 @pytest.mark.parametrize("name", ["bandit_continuous", "bandit_binary", "adversary_0.02_1"])
 def test_coverage(name: str) -> None:
-    trials = 40
-    check(misses(PROBLEMS[name], 400, dict.fromkeys(QUANTITIES, 0.4), trials), trials)
+    check_misses(PROBLEMS[name], 400, dict.fromkeys(QUANTITIES, 0.4), trials=40)
 
 
 def test_caps_of_one_step_are_chosen_by_what_is_bet_on(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -84,9 +87,8 @@ def test_caps_of_one_step_are_chosen_by_what_is_bet_on(monkeypatch: pytest.Monke
 @pytest.mark.parametrize("n", SIZES)
 @pytest.mark.parametrize("name", PROBLEMS)
 def test_coverage_on_all_problems(name: str, n: int) -> None:
-    trials = 300
     turn = [*PROBLEMS].index(name) + SIZES.index(n)
-    check(misses(PROBLEMS[name], n, in_turn(QUANTITIES, DELTAS, turn), trials), trials)
+    check_misses(PROBLEMS[name], n, in_turn(QUANTITIES, DELTAS, turn), trials=300)
 
 
 @pytest.mark.slow

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 import pytest
 
 import ove_sb3 as ove
 from ove_sb3.core.truncation import column_names
+from tests.misses import Misses
 from tests.problems.bandits import continuous_bandit
 from tests.problems.risk import problems, truth
 
 from .test_coverage import ONE_ORDER, in_turn
-from .test_risk_coverage import check
 from .test_truncation import candidate_returns, enumerated
 
 OUTCOMES = {name: problem for name, problem in problems().items() if problem.max_weight is not None}
@@ -37,7 +37,7 @@ def distribution(name: str) -> dict[float, float]:
 
 def logs(
     name: str, n: int, trials: int
-) -> tuple[tuple[float, float], list[ove.TrajectoryStatistics]]:
+) -> tuple[tuple[float, float], Iterator[ove.TrajectoryStatistics]]:
     """Range of the reward, and logs of n trajectories with truncated weights."""
     if name == SEVERAL_STEPS:
         problem = enumerated(1)
@@ -45,49 +45,51 @@ def logs(
     else:
         every, chances = OUTCOMES[name].known_outcomes()
         reward_range = OUTCOMES[name].reward_range
-    drawn = [
+    drawn = (
         np.random.default_rng([t, n]).choice(chances.size, n, p=chances) for t in range(trials)
-    ]
-    return reward_range, [every.select(one) for one in drawn]
+    )
+    return reward_range, (every.select(one) for one in drawn)
 
 
 NAMES = (*OUTCOMES, SEVERAL_STEPS)
 SIZES, DELTAS = (100, 1_000, 5_000), (0.05, 0.4)
 
 
-def misses(
-    name: str, n: int, deltas: Mapping[str, float], trials: int
-) -> dict[tuple[str, float], list[int]]:
-    """Count bounds that miss, [lower, upper], by quantity, each at its delta."""
+def check_misses(name: str, n: int, deltas: Mapping[str, float], trials: int) -> None:
+    """Count the misses of all quantities, each at its delta, until they are known to be rare."""
     values = {quantity: truth(distribution(name), quantity) for quantity in deltas}
-    counts = {(quantity, delta): [0, 0] for quantity, delta in deltas.items()}
+    counts = {quantity: Misses(delta) for quantity, delta in deltas.items()}
     reward_range, all_stats = logs(name, n, trials)
     for stats in all_stats:
         assert column_names(2.0)[0] in stats.columns
-        for quantity, delta in deltas.items():
-            value = values[quantity]
-            found = ove.interval(
-                stats, quantity, reward_range=reward_range, delta=delta, method=ONE_ORDER
+        left = [quantity for quantity, count in counts.items() if not count.settled]
+        if not left:
+            break
+        for quantity in left:
+            interval = ove.interval(
+                stats,
+                quantity,
+                reward_range=reward_range,
+                delta=deltas[quantity],
+                method=ONE_ORDER,
             )
-            counts[quantity, delta][0] += found.lower > value + 1e-9
-            counts[quantity, delta][1] += found.upper < value - 1e-9
-    return counts
+            counts[quantity].add(interval, values[quantity])
+    for quantity, count in counts.items():
+        count.check(quantity)
 
 
 @pytest.mark.parametrize("name", ["rare heavy low", "rare heavy high", SEVERAL_STEPS])
 def test_coverage(name: str) -> None:
-    trials = 20
     quantities = ("quantile:0.05", "median", "cvar:0.4")
-    check(misses(name, 200, dict.fromkeys(quantities, 0.4), trials), trials)
+    check_misses(name, 200, dict.fromkeys(quantities, 0.4), trials=20)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("n", SIZES)
 @pytest.mark.parametrize("name", NAMES)
 def test_coverage_on_all_problems(name: str, n: int) -> None:
-    trials = 300
     turn = NAMES.index(name) + SIZES.index(n)
-    check(misses(name, n, in_turn(QUANTITIES, DELTAS, turn), trials), trials)
+    check_misses(name, n, in_turn(QUANTITIES, DELTAS, turn), trials=300)
 
 
 def ends(quantity: str, side: str, n: int, *, known: bool, trials: int) -> float:

@@ -13,6 +13,7 @@ from scipy.stats import binom
 import ove_sb3 as ove
 from ove_sb3._validation import FloatArray
 from ove_sb3.core.quantities import cvar
+from tests.misses import Misses
 from tests.problems.bandits import recommender
 from tests.problems.queue import QUEUES
 from tests.problems.risk import Outcomes, problems, truth
@@ -30,13 +31,6 @@ def probabilities(problem: Outcomes) -> list[str]:
     return [f"p_below:{values[0]}", f"p_below:{(values[0] + values[-1]) / 2}"]
 
 
-def check(counts: dict[tuple[str, float], list[int]], trials: int) -> None:
-    """Fail if this many misses have a probability below 1e-4 at the stated delta."""
-    for (name, delta), misses in counts.items():
-        for count in misses:
-            assert binom.sf(count - 1, trials, delta / 2) > 1e-4, f"{name} {delta}: {misses}"
-
-
 @dataclass(frozen=True)
 class Cell:
     """One quantity of a problem at one n and delta, with or without the bound on the weights."""
@@ -48,16 +42,18 @@ class Cell:
     known: bool
 
 
-def count_misses(cells: list[Cell], trials: int) -> dict[tuple[str, float], list[int]]:
-    """Bounds that miss, [lower, upper]; cells of one problem and n share their logs."""
-    counts = {(str(cell), cell.delta): [0, 0] for cell in cells}
+def check_misses(cells: list[Cell], trials: int) -> None:
+    """Count misses until they are known to be rare; cells of one problem and n share their logs."""
     for name, n in dict.fromkeys((cell.problem, cell.n) for cell in cells):
         problem = PROBLEMS[name]
-        together = [cell for cell in cells if (cell.problem, cell.n) == (name, n)]
-        values = {cell: truth(problem.distribution, cell.quantity) for cell in together}
+        counts = {cell: Misses(cell.delta) for cell in cells if (cell.problem, cell.n) == (name, n)}
+        values = {cell: truth(problem.distribution, cell.quantity) for cell in counts}
         for trial in range(trials):
+            left = [cell for cell, count in counts.items() if not count.settled]
+            if not left:
+                break
             stats = problem.statistics(n, np.random.default_rng([trial, n]))
-            for cell in together:
+            for cell in left:
                 interval = ove.interval(
                     stats,
                     cell.quantity,
@@ -67,10 +63,9 @@ def count_misses(cells: list[Cell], trials: int) -> dict[tuple[str, float], list
                     method=ove.Betting(n_shuffles=1),
                 )
                 assert interval.guaranteed == interval.consistent
-                missed = counts[str(cell), cell.delta]
-                missed[0] += interval.lower > values[cell] + 1e-9
-                missed[1] += interval.upper < values[cell] - 1e-9
-    return counts
+                counts[cell].add(interval, values[cell])
+        for cell, count in counts.items():
+            count.check(cell)
 
 
 @pytest.mark.parametrize(
@@ -79,7 +74,7 @@ def count_misses(cells: list[Cell], trials: int) -> dict[tuple[str, float], list
 def test_misses_stay_below_delta(name: str) -> None:
     quantities = ["quantile:0.05", "median", "cvar:0.25", probabilities(PROBLEMS[name])[0]]
     cells = [Cell(name, one, 60, 0.4, known) for one in quantities for known in (False, True)]
-    check(count_misses(cells, 50), 50)
+    check_misses(cells, 50)
 
 
 SIZES, DELTAS = (20, 100, 1000, 10_000), (0.05, 0.2)
@@ -120,7 +115,7 @@ def test_every_problem_level_n_and_delta_is_among_those_tested_at_length() -> No
 @pytest.mark.parametrize("name", PROBLEMS)
 def test_misses_stay_below_delta_in_a_thousand_trials(name: str, n: int) -> None:
     cells = [cell for cell in drawn_cells() if (cell.problem, cell.n) == (name, n)]
-    check(count_misses(cells, 1000), 1000)
+    check_misses(cells, 1000)
 
 
 def learning_log(rounds: int, rng: np.random.Generator) -> ove.TrajectoryStatistics:
@@ -148,34 +143,35 @@ def learned_distribution() -> dict[float, float]:
     }
 
 
-def adaptive_misses(rounds: int, trials: int) -> dict[tuple[str, float], list[int]]:
+def check_adaptive_misses(rounds: int, trials: int) -> None:
     """Misses for the log of a behavior that learns, in order, with overlapping episodes."""
     names = ("quantile:0.25", "median", "cvar:0.3", "p_below:0.5")
-    counts = {(name, 0.2): [0, 0] for name in names}
+    values = {name: truth(learned_distribution(), name) for name in names}
+    counts = {name: Misses(0.2) for name in names}
     for trial in range(trials):
         stats = learning_log(rounds, np.random.default_rng(trial))
-        for name in names:
-            value = truth(learned_distribution(), name)
-            interval = ove.interval(stats, name, reward_range=(0, 1), adaptive=True, delta=0.2)
-            counts[name, 0.2][0] += interval.lower > value + 1e-9
-            counts[name, 0.2][1] += interval.upper < value - 1e-9
-    return counts
+        for name, count in counts.items():
+            if not count.settled:
+                interval = ove.interval(stats, name, reward_range=(0, 1), adaptive=True, delta=0.2)
+                count.add(interval, values[name])
+    for name, count in counts.items():
+        count.check(name)
 
 
 def test_misses_stay_below_delta_for_a_learning_behavior_with_overlaps() -> None:
-    check(adaptive_misses(40, 60), 60)
+    check_adaptive_misses(40, 60)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("rounds", [20, 300])
 def test_misses_stay_below_delta_for_a_learning_behavior_in_a_thousand_trials(rounds: int) -> None:
-    check(adaptive_misses(rounds, 1000), 1000)
+    check_adaptive_misses(rounds, 1000)
 
 
 INCOMPLETE = ("quantile:0.2", "median", "cvar:0.3", "p_below:{low}")
 
 
-def incomplete_misses(name: str, case: str, trials: int) -> dict[tuple[str, float], list[int]]:
+def check_incomplete_misses(name: str, case: str, trials: int) -> None:
     """Misses for logs that stop while episodes are under way, long ones more often than short."""
     queue = QUEUES[name]
     options = dict(unfinished.CASES[case])
@@ -185,11 +181,14 @@ def incomplete_misses(name: str, case: str, trials: int) -> dict[tuple[str, floa
     chance = first if queue.returns[0] == low else 1 - first
     distribution = {low: chance, high: 1 - chance}
     names = [text.format(low=low) for text in INCOMPLETE]
-    counts = {(quantity, 0.2): [0, 0] for quantity in names}
+    values = {quantity: truth(distribution, quantity) for quantity in names}
+    counts = {quantity: Misses(0.2) for quantity in names}
     for trial in range(trials):
+        left = [quantity for quantity, count in counts.items() if not count.settled]
+        if not left:
+            break
         stats = queue.log(np.random.default_rng([trial, 7]), **options)
-        for quantity in names:
-            value = truth(distribution, quantity)
+        for quantity in left:
             interval = ove.interval(
                 stats,
                 quantity,
@@ -199,15 +198,15 @@ def incomplete_misses(name: str, case: str, trials: int) -> dict[tuple[str, floa
                 adaptive=adaptive,
             )
             assert interval.guaranteed == interval.consistent
-            counts[quantity, 0.2][0] += interval.lower > value + 1e-9
-            counts[quantity, 0.2][1] += interval.upper < value - 1e-9
-    return counts
+            counts[quantity].add(interval, values[quantity])
+    for quantity, count in counts.items():
+        count.check(quantity)
 
 
 @pytest.mark.parametrize("case", ["steps", "learning"])
 @pytest.mark.parametrize("name", ["long is good", "many environments"])
 def test_misses_stay_below_delta_with_incomplete_episodes(name: str, case: str) -> None:
-    check(incomplete_misses(name, case, 25), 25)
+    check_incomplete_misses(name, case, 25)
 
 
 @pytest.mark.slow
@@ -216,7 +215,7 @@ def test_misses_stay_below_delta_with_incomplete_episodes(name: str, case: str) 
 def test_misses_stay_below_delta_with_incomplete_episodes_in_many_trials(
     name: str, case: str
 ) -> None:
-    check(incomplete_misses(name, case, 300), 300)
+    check_incomplete_misses(name, case, 300)
 
 
 @pytest.mark.parametrize("quantity", ["quantile:0.25", "median", "cvar:0.3", "p_below:0.5"])
