@@ -10,6 +10,7 @@ from ove_sb3._validation import FloatArray, IntArray
 LARGEST_LOG_WEIGHT = 709.0  # exp of more than this is not a finite double
 
 _TILE = 512
+_LANES = 64  # of a minimum or maximum, so that the loop becomes SIMD code
 _LOG2_E = 1.4426950408889634
 _LN2_HIGH = 6.93147180369123816490e-01
 _LN2_LOW = 1.90821492927058770002e-10
@@ -44,6 +45,40 @@ def _exp(x: float) -> float:
     return float(p * np.int64(exponent << 52).view(np.float64))
 
 
+@numba.njit(cache=True, nogil=True)
+def _keep_smallest(x: FloatArray, smallest: FloatArray) -> None:
+    """Lower the entries of `smallest`, (_LANES,), to those of `x`, every one to its own share."""
+    whole = x.shape[0] // _LANES * _LANES
+    for i in range(0, whole, _LANES):
+        for j in range(_LANES):
+            smallest[j] = x[i + j] if x[i + j] < smallest[j] else smallest[j]
+    for i in range(whole, x.shape[0]):
+        smallest[0] = x[i] if x[i] < smallest[0] else smallest[0]
+
+
+@numba.njit(cache=True, nogil=True)
+def _keep_largest(x: FloatArray, largest: FloatArray) -> None:
+    """Raise the entries of `largest`, (_LANES,), to those of `x`, every one to its own share."""
+    whole = x.shape[0] // _LANES * _LANES
+    for i in range(0, whole, _LANES):
+        for j in range(_LANES):
+            largest[j] = x[i + j] if x[i + j] > largest[j] else largest[j]
+    for i in range(whole, x.shape[0]):
+        largest[0] = x[i] if x[i] > largest[0] else largest[0]
+
+
+@numba.njit(cache=True, nogil=True)
+def _count(log_ratios: FloatArray, rewards: FloatArray, counts: IntArray) -> None:
+    """Add the numbers of ratios that are exactly 0, and of invalid entries."""
+    zeros = invalid = 0
+    for t in range(log_ratios.shape[0]):
+        zeros += log_ratios[t] == -np.inf
+        invalid += not log_ratios[t] < np.inf
+        invalid += not abs(rewards[t]) < np.inf
+    counts[0] += zeros
+    counts[1] += invalid
+
+
 @numba.njit(cache=True, nogil=True, fastmath={"nsz", "arcp", "contract", "reassoc"})
 def accumulate(
     log_ratios: FloatArray,
@@ -65,7 +100,7 @@ def accumulate(
     log_ratios, rewards
         All steps, (n_steps,).
     starts, lengths
-        First step and number of steps of the trajectories to process, (m,).
+        First step and number of steps of the trajectories to process, one after another, (m,).
     discounts
         gamma^t, (longest,).
     discounted_steps
@@ -85,10 +120,9 @@ def accumulate(
     # Episodes are taken in tiles of about _TILE steps: short ones share one SIMD loop of exp.
     rho_tile = np.empty(discounts.shape[0] + _TILE)
     partial_tile = np.empty(discounts.shape[0] + 2 * _TILE)  # S_t, preceded by S_{-1} = 0
-    low, high = np.inf, -np.inf
-    largest_ratio, largest_weight = -np.inf, -np.inf
-    zeros = 0
-    invalid = 0
+    low, high = np.full(_LANES, np.inf), np.full(_LANES, -np.inf)
+    largest_ratio, largest_weight = np.full(_LANES, -np.inf), np.full(_LANES, -np.inf)
+    counts = np.zeros(2, np.int64)
     n = lengths.shape[0]
     done = 0
     while done < n:
@@ -102,20 +136,18 @@ def accumulate(
             total = 0.0
             partial[0] = 0.0
             for t in range(length):
-                log_ratio = log_ratios[first + t]
-                reward = rewards[first + t]
-                low = min(low, reward)
-                high = max(high, reward)
-                invalid += not (abs(reward) < np.inf and log_ratio < np.inf)
-                largest_ratio = max(largest_ratio, log_ratio)
-                zeros += log_ratio == -np.inf
-                log_weight += log_ratio
-                largest_weight = max(largest_weight, log_weight)
+                log_weight += log_ratios[first + t]
                 rho[t] = log_weight
-                total += discounts[t] * reward
+                total += discounts[t] * rewards[first + t]
                 partial[t + 1] = total
             used += length
             end += 1
+        steps = slice(starts[done], starts[done] + used)
+        _count(log_ratios[steps], rewards[steps], counts)
+        _keep_smallest(rewards[steps], low)
+        _keep_largest(rewards[steps], high)
+        _keep_largest(log_ratios[steps], largest_ratio)
+        _keep_largest(rho_tile[:used], largest_weight)
         for t in range(used):
             rho_tile[t] = _exp(rho_tile[t])
         used = 0
@@ -153,9 +185,8 @@ def accumulate(
             end_sums[1, length] += w * G
             end_sums[2, length] += w * G * G
         done = end
-    extremes[0] = low
-    extremes[1] = high
-    extremes[2] = largest_ratio
-    extremes[3] = largest_weight
-    extremes[4] = zeros
-    extremes[5] = invalid
+    extremes[0] = low.min()
+    extremes[1] = high.max()
+    extremes[2] = largest_ratio.max()
+    extremes[3] = largest_weight.max()
+    extremes[4], extremes[5] = counts

@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 from scipy.stats import binom, norm
 
-from ove_sb3.core.betting.capital import BetTarget, grid_around, last_rejected
+from ove_sb3.core.betting.bet_sizes import LANES
+from ove_sb3.core.betting.capital import BetTarget, last_rejected
+from ove_sb3.core.betting.grid import grid_around
 from ove_sb3.core.betting.moments import effective_second_moment
 from ove_sb3.core.betting.schedule import Schedule
 
@@ -85,6 +87,24 @@ def test_many_observations_are_bet_on_together_while_little_is_at_risk() -> None
             differences += expected != rejected(target, schedule, s, 0.05)
     assert 5 < sum(results) < 31
     assert differences <= 1  # almost nothing is lost
+
+
+def test_groups_of_grid_points_do_not_depend_on_each_other() -> None:
+    # Sums of 32 observations are kept from group to group; alone, each group adds up its own.
+    places = set()
+    for seed in range(3):
+        target, schedule = random_target(seed, 1_000_000)
+        mean = float(target.columns[0].mean() + 0.05)
+        grid = np.linspace(mean - 0.2, mean + 0.05, 4 * LANES)
+        alone = [
+            last_rejected(target, schedule, grid[first : first + LANES], 0.05)
+            for first in range(0, grid.size, LANES)
+        ]
+        group = next(k for k, last in enumerate(alone) if last < LANES - 1)
+        assert last_rejected(target, schedule, grid, 0.05) == group * LANES + alone[group]
+        places.add((group, alone[group]))
+    assert len(places) > 1
+    assert min(places)[0] > 0
 
 
 def test_observations_are_bet_on_one_by_one_where_the_end_is_open() -> None:

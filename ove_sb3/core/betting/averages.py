@@ -10,8 +10,9 @@ import numpy as np
 from ove_sb3._validation import FloatArray
 from ove_sb3.core.sample import Sample
 
-from .capital import grid_around, last_rejected, whole_lanes
+from .capital import last_rejected
 from .forms import AnyForm, Form, truncated_forms
+from .grid import grid_around, whole_lanes
 from .schedule import Schedule
 from .targets import Choices, ChosenBets, bet_against
 

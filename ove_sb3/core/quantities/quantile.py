@@ -9,7 +9,8 @@ import numpy as np
 from ove_sb3._validation import FloatArray, IntArray, check_real
 from ove_sb3.core.assumptions import Limits
 from ove_sb3.core.betting.averages import BLOCKS, mean_target, value_forms
-from ove_sb3.core.betting.capital import BetTarget, grid_around, last_rejected
+from ove_sb3.core.betting.capital import BetTarget, last_rejected
+from ove_sb3.core.betting.grid import grid_around
 from ove_sb3.core.betting.moments import PAST
 from ove_sb3.core.betting.schedule import Schedule
 from ove_sb3.core.betting.targets import ChosenBets

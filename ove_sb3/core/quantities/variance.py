@@ -14,7 +14,7 @@ import numpy as np
 
 from ove_sb3._validation import FloatArray
 from ove_sb3.core.assumptions import Limits
-from ove_sb3.core.betting.capital import grid_around, last_rejected, whole_lanes
+from ove_sb3.core.betting.capital import last_rejected
 from ove_sb3.core.betting.forms import (
     AnyForm,
     coupled_forms,
@@ -22,6 +22,7 @@ from ove_sb3.core.betting.forms import (
     truncated_returns,
     whole_form,
 )
+from ove_sb3.core.betting.grid import grid_around, whole_lanes
 from ove_sb3.core.betting.squares import SquareBets, square_about
 from ove_sb3.core.betting.targets import Choices, bet_against
 from ove_sb3.core.concentration.inequalities import Inequality
