@@ -34,12 +34,14 @@ PROMISES = {
         "betting, ten orders, mean and variance / scipy's bootstrap in batches, n = 10^5", 0.4
     ),
     "normal": Promise("probability at n = 10^4, ten orders / normal limits, width", 1.15),
-    "risk": Promise("all default quantities, both methods / mean and variance by betting", 3.0),
+    "risk": Promise(
+        "all default quantities, both methods / scipy's bootstrap of one variance", 1.0
+    ),
     "collect": Promise("collect / loop of predict and step", 0.7),
     "learn": Promise("learn with the logging wrapper / without", 1.12),
     "callback": Promise("learn with the callback / without", 1.03),
     "stream": Promise("evaluation from disk / sum of its parts", 1.1),
-    "table": Promise("from_table of 10^6 rows in order / pyarrow reading the file", 3.0),
+    "table": Promise("from_table of 10^6 rows in order / pyarrow and SHA-256", 1.8),
     "written": Promise("writing a log / pyarrow writing its steps as one Parquet file", 3.0),
     "read": Promise("reading a log / pyarrow reading that file", 2.5),
     "closing": Promise("closing or compacting 10^6 episodes / 250,000 episodes", 6.0),
