@@ -205,8 +205,8 @@ def test_no_bet_depends_on_what_was_bet_on(monkeypatch: pytest.MonkeyPatch) -> N
     def adaptive(*_: Any) -> None:
         raise AssertionError("bets that adapt")
 
-    monkeypatch.setattr(capital, "_last_rejected", adaptive)
-    monkeypatch.setattr(capital, "_last_capitals", adaptive)
+    monkeypatch.setattr(capital, "last_rejected_in_order", adaptive)
+    monkeypatch.setattr(capital, "last_capitals_overlapping", adaptive)
     for name in ("mean", "variance", "std", "quantile:0.5", "cvar:0.2", "p_below:0.3"):
         ove.interval(stats, name, reward_range=(0, 1), max_weight=10.0)
 
