@@ -41,6 +41,7 @@ from .callers import STEP_METHODS, check_actor, check_normalizer, passes_on
 from .draws import see_states
 
 _IN_CALLBACKS = ("on_step", "on_rollout_start", "on_rollout_end")
+_OWN_FRAMES = 4  # from `_learning` up to the step of the logging wrapper
 _MAX_FRAMES = 40  # between a step of an environment and `collect_rollouts`
 
 
@@ -175,7 +176,7 @@ class ActionSource:
         only `learn` adds the warm-up and the action noise.
         """
         self.deterministic_evaluation = False
-        frame: FrameType | None = sys._getframe(2)
+        frame: FrameType | None = sys._getframe(_OWN_FRAMES)
         around = True  # as long as the frames are those of wrappers around the logging one
         for _ in range(_MAX_FRAMES):
             if frame is None:

@@ -19,6 +19,8 @@ from ove_sb3.errors import InvalidInputError
 from ove_sb3.policies.observations import copy_observations
 from ove_sb3.policies.policy import Masks
 
+_NO_SIGNALS: Mapping[str, FloatArray] = MappingProxyType({})
+
 
 class Step(NamedTuple):
     """One step of all environments, without its outcome.
@@ -61,7 +63,7 @@ class Outcome(NamedTuple):
     rewards: FloatArray
     dones: NDArray[np.bool_]
     ends: dict[int, EpisodeEnd]
-    signals: Mapping[str, FloatArray] = MappingProxyType({})
+    signals: Mapping[str, FloatArray] = _NO_SIGNALS
 
 
 def copy_step(
@@ -94,7 +96,9 @@ def copy_outcome(
         np.array(rewards, dtype=np.float64),
         dones,
         {int(i): _read_end(infos[i]) for i in dones.nonzero()[0]},
-        {name: np.array([_read_signal(info, name) for info in infos]) for name in signals},
+        {name: np.array([_read_signal(info, name) for info in infos]) for name in signals}
+        if signals
+        else _NO_SIGNALS,
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import difflib
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -178,6 +179,12 @@ class Metadata:
         """The metadata with some flags set; those that are set already stay so."""
         new: dict[str, Any] = {name: True for name, value in flags.items() if value}
         return replace(self, **new) if new else self
+
+    def with_record(self, writer: str, record: LoggingRecord) -> Metadata:
+        """The metadata with the record of a writer alone; the rest is not checked again."""
+        result = copy.copy(self)
+        object.__setattr__(result, "begun", {_writer(writer): _record(record)})
+        return result
 
     def to_dict(self) -> dict[str, Any]:
         """Plain dict that `json.dumps` accepts."""

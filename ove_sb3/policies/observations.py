@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -119,6 +119,13 @@ def take_rows(observations: Observation, index: Any) -> Any:
     if isinstance(observations, Mapping):
         return {key: array[index] for key, array in observations.items()}
     return observations[index]
+
+
+def stack_rows(batches: Sequence[Any], index: int) -> Any:
+    """Row `index` of every batch, along a new first axis."""
+    if isinstance(first := batches[0], Mapping):
+        return {key: np.array([batch[key][index] for batch in batches]) for key in first}
+    return np.array([batch[index] for batch in batches])
 
 
 def copy_observations(observations: Any) -> Any:

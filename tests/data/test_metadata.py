@@ -185,3 +185,12 @@ def test_the_horizon_of_joined_logs_is_unknown_if_that_of_one_is() -> None:
     assert limited.metadata.horizon == 500
     for parts in ([unlimited, limited], [limited, unlimited]):
         assert ove.Trajectories.concat(parts).metadata.horizon is None
+
+
+def test_the_record_of_a_writer_changes_nothing_else() -> None:
+    values = {field.name: value_of(field) for field in fields(ove.Metadata)}
+    metadata, record = ove.Metadata(**values), LoggingRecord(3, 2, 1, 9, None)
+    assert metadata.with_record("9", record) == replace(metadata, begun={"9": record})
+    assert metadata == ove.Metadata(**values)
+    with pytest.raises(ove.InvalidInputError, match="numbers of writers"):
+        metadata.with_record("x", record)
