@@ -43,7 +43,7 @@ docs: setup
 test-matrix:
 	$(PYTHON) tests/matrix.py
 
-# Prints tables and promises, and inserts the tables into docs/. Takes 40 minutes; run it alone.
+# Prints tables and promises, and inserts the tables into docs/. Takes 15 to 40 minutes; run it alone.
 bench: setup
 	$(BIN)/python -m benchmarks --docs
 
