@@ -168,9 +168,10 @@ def check_evaluation(result: ove.Evaluation, given: dict[str, Any]) -> None:
 
 
 def check_log_prob(result: NDArray[np.float64], given: dict[str, Any]) -> None:
-    """Log-probabilities of a fair coin, or of a deterministic policy."""
-    assert result.shape == (STEPS,)
-    expected = (0.0, -math.inf) if given["deterministic"] else (math.log(0.5),)
+    """Log-probabilities of a fair coin, or of a deterministic policy, one for every action."""
+    actions = given["actions"]
+    assert result.shape == (STEPS if actions is None else len(actions),)
+    expected = (0.0, -math.inf) if given.get("deterministic") else (math.log(0.5),)
     assert np.isclose(result[:, None], expected).any(axis=1).all()
 
 
@@ -367,6 +368,7 @@ ENTRY_POINTS = [
         "log_prob of arrays",
         lambda **arguments: ove.log_prob(ove.UniformPolicy(spaces.Discrete(2)), **arguments),
         {"data": np.zeros((STEPS, 2)), "actions": ACTIONS, "lengths": LENGTHS},
+        check_log_prob,
     ),
     EntryPoint(
         "collect",
