@@ -71,8 +71,10 @@ def _related(one: str, other: str) -> bool:
 
 def check_log_ids(log_ids: Any) -> tuple[str, ...]:
     """Identifiers without repetition, in order."""
-    text = isinstance(log_ids, (str, bytes))
-    entries: list[Any] = list(log_ids) if isinstance(log_ids, Iterable) and not text else [None]
+    try:
+        entries: list[Any] = [None] if isinstance(log_ids, (str, bytes)) else list(log_ids)
+    except TypeError:
+        entries = [None]  # a single object, such as an array without axes
     if not all(isinstance(entry, str) and entry for entry in entries):
         raise InvalidInputError(
             f"`log_ids` must be a sequence of identifiers, got {log_ids!r}. Pass those of the log "

@@ -128,7 +128,7 @@ class Metadata:
         put = object.__setattr__
         for name in ("env_id", "behavior", "fingerprint"):
             _check_kind(self, name, (str, type(None)), "a string or None")
-        _check_kind(self, "versions", (Mapping,), "a mapping of libraries to versions")
+        put(self, "versions", _check_versions(self.versions))
         _check_kind(self, "begun", (Mapping,), "a mapping of writers to records")
         for name in _FLAGS:
             _check_kind(self, name, (bool, np.bool_), "True or False")
@@ -364,6 +364,17 @@ def _check_kind(metadata: Metadata, name: str, kinds: tuple[type, ...], rule: st
     value = getattr(metadata, name)
     if not isinstance(value, kinds):
         raise InvalidInputError(f"`{name}` must be {rule}, got {value!r}.")
+
+
+def _check_versions(values: object) -> dict[str, str]:
+    if not isinstance(values, Mapping) or not all(
+        isinstance(text, str) for entry in values.items() for text in entry
+    ):
+        raise InvalidInputError(
+            "`versions` must be a mapping of names of libraries to versions, both strings, got "
+            f"{values!r}."
+        )
+    return dict(values)
 
 
 def _check_space(value: object, name: str) -> None:

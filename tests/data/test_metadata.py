@@ -194,3 +194,10 @@ def test_the_record_of_a_writer_changes_nothing_else() -> None:
     assert metadata == ove.Metadata(**values)
     with pytest.raises(ove.InvalidInputError, match="numbers of writers"):
         metadata.with_record("x", record)
+
+
+@pytest.mark.parametrize("versions", ["2.0", {1: "2.0"}, {"numpy": 2.0}, [("numpy", "2.0")]])
+def test_versions_are_strings(versions: Any) -> None:
+    # Other keys would come back as strings from JSON.
+    with pytest.raises(ove.InvalidInputError, match="`versions` must be"):
+        ove.Metadata(versions=versions)

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from ove_sb3.errors import OveError
 
 from .entry_points import ENTRY_POINTS, EntryPoint
-from .junk import changed
+from .junk import KINDS, changed
 
 FEW = 25
 MANY = 20_000 // len(ENTRY_POINTS) + 1
@@ -23,12 +23,8 @@ OPTIONS: dict[str, Any] = {"deadline": None, "suppress_health_check": list(Healt
 parametrize = pytest.mark.parametrize("entry", ENTRY_POINTS, ids=lambda entry: entry.name)
 
 
-def attempt(entry: EntryPoint, choices: st.DataObject) -> None:
-    """Change up to three arguments, call, and check the result."""
-    names = st.lists(st.sampled_from(sorted(entry.arguments)), max_size=3, unique=True)
-    arguments = dict(entry.arguments)
-    for name in choices.draw(names, label="changed"):
-        arguments[name] = choices.draw(changed(arguments[name]), label=name)
+def attempt(entry: EntryPoint, arguments: dict[str, Any]) -> None:
+    """Call, and check the result."""
     with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
         warnings.simplefilter("ignore")
         options = dict(arguments)
@@ -44,12 +40,31 @@ def attempt(entry: EntryPoint, choices: st.DataObject) -> None:
         entry.check(result, arguments)
 
 
+def attempt_some(entry: EntryPoint, choices: st.DataObject) -> None:
+    """Change up to three arguments, call, and check the result."""
+    names = st.lists(st.sampled_from(sorted(entry.arguments)), max_size=3, unique=True)
+    arguments = dict(entry.arguments)
+    for name in choices.draw(names, label="changed"):
+        arguments[name] = choices.draw(changed(arguments[name]), label=name)
+    attempt(entry, arguments)
+
+
+@parametrize
+def test_every_argument_of_every_kind(entry: EntryPoint) -> None:
+    for name in entry.arguments:
+        for kind in KINDS:
+            try:
+                attempt(entry, {**entry.arguments, name: kind})
+            except Exception as error:
+                raise AssertionError(f"{name} = {kind!r}") from error
+
+
 @parametrize
 def test_a_few_cases(entry: EntryPoint) -> None:
     @settings(max_examples=FEW, derandomize=True, **OPTIONS)
     @given(st.data())
     def run(choices: st.DataObject) -> None:
-        attempt(entry, choices)
+        attempt_some(entry, choices)
 
     run()
 
@@ -60,7 +75,7 @@ def test_many_cases(entry: EntryPoint) -> None:
     @settings(max_examples=MANY, **OPTIONS)
     @given(st.data())
     def run(choices: st.DataObject) -> None:
-        attempt(entry, choices)
+        attempt_some(entry, choices)
 
     run()
 
