@@ -132,8 +132,11 @@ def _checkpoints(task: Task, steps: Sequence[int], folder: Path) -> list[Any]:
 
 
 def _env(task: Task) -> Any:
-    """Vectorized environment; that of CartPole steps all copies in one array operation."""
-    if task.env_id == "CartPole-v1":
+    """Vectorized environment; that of CartPole steps all copies in one array operation.
+
+    Environments that their author vectorized are experimental before gymnasium 1.0.
+    """
+    if task.env_id == "CartPole-v1" and not gym.__version__.startswith("0."):
         return gym.make_vec(task.env_id, 250, vectorization_mode="vector_entry_point")
     return make_vec_env(task.env_id, n_envs=50)
 
