@@ -120,6 +120,38 @@ def test_observations_are_bet_on_one_by_one_where_the_end_is_open() -> None:
     assert last_rejected(target, open_end, np.zeros(1), 0.05) == -1
 
 
+@pytest.mark.parametrize("n", [17, 200, 1500])
+def test_observations_that_never_ended_count_at_the_lower_bound(n: int) -> None:
+    # As an own column, or as a gain at every grid point: the same variable, so the same bets.
+    results = set()
+    for seed in range(4):
+        target, schedule = random_target(seed, n)
+        rng = np.random.default_rng([seed, 1])
+        unfinished = rng.random(n) < 0.1
+        gains = rng.exponential(0.2, n) * ~unfinished
+        grid = np.linspace(-0.5, 1.5, 75)
+        each = np.ones(len(schedule.epochs))
+        open_end = replace(schedule, unfinished=unfinished, unfinished_fraction=0.1 * each)
+        # Far below what the columns say of an observation: 0 would be far from the worst.
+        target = replace(target, lower_bounds=target.lower_bounds - 1.0)
+        as_gain = replace(target, gains=gains, ranks=np.full(n, grid.size))
+        worst = np.where(unfinished, -1.0, 0.0)
+        as_column = replace(
+            target,
+            columns=np.concatenate([target.columns * ~unfinished, [gains, worst]]),
+            coefficients=np.concatenate(
+                [target.coefficients, each[:, None], each[:, None]], axis=1
+            ),
+        )
+        ended = replace(open_end, unfinished=np.zeros(n, np.bool_))
+        expected = last_rejected(as_column, ended, grid, 0.05)
+        assert last_rejected(as_column, open_end, grid, 0.05) == expected
+        assert last_rejected(as_gain, open_end, grid, 0.05) == expected
+        assert last_rejected(as_gain, ended, grid, 0.05) > expected or expected == -1
+        results.add(expected)
+    assert len(results) > 1 or n < 20
+
+
 def test_all_points_rejected_gives_the_last_one() -> None:
     target, schedule = random_target(0, 200)
     assert last_rejected(target, schedule, np.array([-3.0, -2.0]), 0.05) == 1

@@ -7,9 +7,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy.stats import binom
 
 import ove_sb3 as ove
 from ove_sb3.core import inference
+from ove_sb3.core.stopping import Logging, LoggingRecord, begin_key
 from tests.misses import Misses
 from tests.problems.queue import QUEUES, Queue
 
@@ -83,3 +85,61 @@ def test_without_the_unfinished_ones_bounds_would_fail(
     monkeypatch.setattr(inference, "check_mean_weight", lambda *_: None)
     counts = misses(QUEUES[name], 10, drop=True)
     assert max(max(count.lower, count.upper) for count in counts.values()) > 8, counts
+
+
+def given_up(rng: np.random.Generator, p: float, long: float) -> ove.TrajectoryStatistics:
+    """500 episodes of one environment that returns `long`, after many steps, or 1 - `long`.
+
+    Two equally likely actions: the first leads to the long one with probability 0.9, the other with
+    0.1. A loop gives up six of ten long episodes. The candidate takes the first with probability p.
+    """
+    n = 500
+    first = rng.random(n) < 0.5
+    is_long = np.where(rng.random(n) < 0.9, first, ~first)
+    ended = np.flatnonzero(~is_long | (rng.random(n) < 0.4))
+    stats = ove.trajectory_statistics(
+        np.log(2 * np.where(first, p, 1 - p))[ended],
+        np.where(is_long, long, 1 - long)[ended],
+        np.ones(ended.size, np.int64),
+        gamma=1.0,
+        horizon=1,
+    )
+    return replace(
+        stats,
+        begins=begin_key(1, 0) + ended,
+        overlaps=np.zeros(ended.size, np.int64),
+        logging=Logging({1: LoggingRecord(n, ended.size, 1, 3 * n, None)}),
+    )
+
+
+@pytest.mark.parametrize("known", [True, False], ids=["known weight", "unknown weight"])
+def test_every_quantity_counts_episodes_that_were_given_up(known: bool) -> None:
+    low: dict[str, list[bool]] = {}
+    high: dict[str, list[bool]] = {}
+    for trial in range(12):
+        for p, long in ((0.5, 0.0), (0.4, 1.0), (0.9, 0.0)):
+            stats = given_up(np.random.default_rng([trial, int(10 * p)]), p, long)
+            p_long = 0.9 * p + 0.1 * (1 - p)
+            p_bad = p_long if long == 0.0 else 1 - p_long  # of the return 0
+            truth: dict[str, tuple[ove.Quantity, float]] = {
+                "mean": (ove.Mean(), 1 - p_bad),
+                "variance": (ove.Variance(), p_bad * (1 - p_bad)),
+                "quantile below": (ove.Quantile(max(p_bad - 0.06, 0.01)), 0.0),
+                "quantile above": (ove.Quantile(min(p_bad + 0.06, 0.99)), 1.0),
+                "cvar": (ove.CVaR(0.8), max(0.8 - p_bad, 0.0) / 0.8),
+                "p_below": (ove.ProbabilityBelow(0.5), p_bad),
+            }
+            for name, (quantity, value) in truth.items():
+                interval = ove.interval(
+                    stats,
+                    quantity,
+                    reward_range=(0, 1),
+                    max_weight=2 * max(p, 1 - p) if known else None,
+                    delta=DELTA,
+                )
+                assert interval.guaranteed or not interval.consistent
+                low.setdefault(name, []).append(interval.lower > value + 1e-9)
+                high.setdefault(name, []).append(interval.upper < value - 1e-9)
+    for side in (low, high):
+        for name, misses_of in side.items():
+            assert binom.sf(sum(misses_of) - 1, len(misses_of), DELTA / 2) > 1e-3, name

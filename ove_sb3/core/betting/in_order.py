@@ -85,9 +85,13 @@ def _observe(
     coefficients: FloatArray,
     constant: float,
     lower_bound: float,
+    unfinished: NDArray[np.bool_],
     x: FloatArray,
 ) -> None:
-    """Fill `x` with the bet target from observation `begin` on, at least its lower bound."""
+    """Fill `x` with the bet target from observation `begin` on, at least its lower bound.
+
+    An observation that never ended counts at the lower bound.
+    """
     x[:] = constant
     for c in range(columns.shape[0]):
         column, factor = columns[c, begin : begin + x.shape[0]], coefficients[c]
@@ -95,6 +99,9 @@ def _observe(
             x[i] += factor * column[i]
     for i in range(x.shape[0]):
         x[i] = max(x[i], lower_bound)  # only rounding can be below the lower bound
+    for i in range(unfinished[begin : begin + x.shape[0]].shape[0]):
+        if unfinished[begin + i]:
+            x[i] = lower_bound
 
 
 @numba.njit(cache=True, nogil=True, fastmath={"nsz", "contract"})
@@ -165,7 +172,15 @@ def last_rejected_in_order(
                 largest_risk = max(largest_risk, slope[j] * gaps[j])
             if gains.shape[0]:
                 x = values[: end - begin]
-                _observe(columns, begin, coefficients[epoch], constants[epoch], lower_bound, x)
+                _observe(
+                    columns,
+                    begin,
+                    coefficients[epoch],
+                    constants[epoch],
+                    lower_bound,
+                    unfinished,
+                    x,
+                )
                 for i in range(0, end - begin, _RUN):
                     run = slice(begin + i, min(begin + i + _RUN, end))
                     own = x[i : i + _RUN]
@@ -187,6 +202,7 @@ def last_rejected_in_order(
                             coefficients[epoch],
                             constants[epoch],
                             lower_bound,
+                            unfinished,
                             values[: single - begin],
                         )
                         for k in range(n_bets):
@@ -203,11 +219,9 @@ def last_rejected_in_order(
                         coefficients[epoch],
                         constants[epoch],
                         lower_bound,
+                        unfinished,
                         x,
                     )
-                    for i in range(unfinished[single:end].shape[0]):
-                        if unfinished[single + i]:
-                            x[i] = lower_bound
                     for j in range(LANES):
                         offset[j] = 1.0 - slope[j] * points[j]
                     _bet(x, capital, best, slope, offset)
