@@ -97,7 +97,7 @@ class ActionSource:
     def drawn_from(self) -> tuple[SeedRange, ...]:
         """Entries of `Metadata.seeds` for the generators that the first action was drawn from.
 
-        None if they have not moved: the action was drawn in another way, or in another process.
+        Empty if they have not moved: the action was drawn in another way, or in another process.
         """
         states = see_states(self.policy.generators())
         if self.adaptive and self._warming_up():
@@ -176,7 +176,7 @@ class ActionSource:
         only `learn` adds the warm-up and the action noise.
         """
         self.deterministic_evaluation = False
-        frame: FrameType | None = sys._getframe(_OWN_FRAMES)
+        frame = sys._getframe(_OWN_FRAMES - 1).f_back  # None if no Python code called the step
         around = True  # as long as the frames are those of wrappers around the logging one
         for _ in range(_MAX_FRAMES):
             if frame is None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import _thread
+import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -255,3 +258,30 @@ def test_an_environment_that_acts_by_itself() -> None:
 
     play(gym.wrappers.NormalizeObservation(Options()), model, 1)
     assert len(log.trajectories()) == 10
+
+
+def test_a_step_that_no_python_code_calls() -> None:
+    policy = ove.TabularPolicy([[0.5, 0.5]], rng=0)
+    env = ove.LogActionProbability(OneStep(), policy)
+    env.reset(seed=0)
+    _thread.start_new_thread(env.step, (int(policy.predict(np.array(0))[0]),))
+    for _ in range(1_000):
+        with suppress(ove.InvalidInputError):  # no episode yet
+            if env.trajectories():
+                break
+        time.sleep(0.01)
+    assert env.trajectories().log_probs.tolist() == [np.log(0.5)]
+
+
+class OneStep(gym.Env[Any, Any]):
+    """One step, reward 1."""
+
+    observation_space = gym.spaces.Discrete(1)
+    action_space = gym.spaces.Discrete(2)
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[int, dict[str, Any]]:
+        super().reset(seed=seed)
+        return 0, {}
+
+    def step(self, action: int) -> tuple[int, float, bool, bool, dict[str, Any]]:
+        return 0, 1.0, True, False, {}
