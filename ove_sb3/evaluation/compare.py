@@ -341,7 +341,7 @@ progress
         rng=rng,
         n_candidates=len(candidates),
     )
-    _check_options(candidates, model_class, vec_normalize, deterministic)
+    _check_options(candidates, behavior, model_class, vec_normalize, deterministic)
     check_safe_load(safe_load, behavior, *candidates.values())
     known = as_behavior(
         behavior,
@@ -398,16 +398,21 @@ def _ranking(evaluations: Mapping[str, Evaluation], rank_by: str) -> list[str]:
 
 
 def _check_options(
-    candidates: Mapping[str, Any], model_class: Any, vec_normalize: Any, deterministic: Any
+    candidates: Mapping[str, Any],
+    behavior: Any,
+    model_class: Any,
+    vec_normalize: Any,
+    deterministic: Any,
 ) -> None:
     """Refuse options that no candidate uses."""
     deterministic = check_flag(deterministic, "deterministic")
     paths = {
         name for name, candidate in candidates.items() if isinstance(candidate, (str, PathLike))
     }
-    if isinstance(model_class, Mapping) and (unknown := set(model_class) - paths):
+    loaded = paths | ({"behavior"} if isinstance(behavior, (str, PathLike)) else set())
+    if isinstance(model_class, Mapping) and (unknown := set(model_class) - loaded):
         raise InvalidInputError(
-            "`model_class` must have entries only for candidates that are paths, got "
+            "`model_class` must have entries only for models that are paths, got "
             f"{sorted(map(str, unknown))}."
         )
     models = [name for name, candidate in candidates.items() if not is_array(candidate)]
@@ -417,15 +422,15 @@ def _check_options(
             f"{sorted(map(str, unknown))}."
         )
     given = {
-        "model_class": (model_class, paths, "paths"),
-        "vec_normalize": (vec_normalize, models, "models"),
-        "deterministic": (deterministic or None, models, "models"),
+        "model_class": (model_class, loaded, "models are paths"),
+        "vec_normalize": (vec_normalize, models, "candidates are models"),
+        "deterministic": (deterministic or None, models, "candidates are models"),
     }
     for option, (value, users, kind) in given.items():
         empty = isinstance(value, Mapping) and not value  # as the command line passes it
         if value is not None and not users and not empty:
             raise InvalidInputError(
-                f"`{option}` must be left out when no candidates are {kind}, got {value!r}. It "
+                f"`{option}` must be left out when no {kind}, got {value!r}. It "
                 "would change nothing."
             )
 

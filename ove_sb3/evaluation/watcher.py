@@ -209,6 +209,13 @@ class _Bounds:
         """One-sided intervals of the behavior, if the requirement compares with it."""
         if requirement.reference is None:
             return None
+        if self.plan.n_components:
+            raise InvalidInputError(
+                f'`requirements` must not compare with "{requirement.reference}" while a log is '
+                "watched whose policy is drawn for every episode: no bounds on one of its "
+                "policies are computed here. Compare with a number, or use `evaluate` when the "
+                "log is complete."
+            )
         behavior = Behavior(self.part, self.plan)
         behavior.check_comparable(requirement.reference)
         return lambda quantity, side, delta: self._best(

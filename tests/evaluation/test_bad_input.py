@@ -206,9 +206,9 @@ def test_options_that_an_array_would_ignore(
     with pytest.raises(ove.InvalidInputError, match=message):
         ove.compare(data, {"a": data.log_probs, "b": list(data.log_probs)}, gamma=GAMMA, **option)
     if name == "model_class":
-        with pytest.raises(ove.InvalidInputError, match="when no candidates are paths"):
+        with pytest.raises(ove.InvalidInputError, match="when no models are paths"):
             ove.compare(data, {"a": candidate}, gamma=GAMMA, model_class=PPO)
-        with pytest.raises(ove.InvalidInputError, match=r"for candidates that are paths, got \['b"):
+        with pytest.raises(ove.InvalidInputError, match=r"for models that are paths, got \['b"):
             ove.compare(data, {"a": candidate}, gamma=GAMMA, model_class={"b": PPO})
 
 

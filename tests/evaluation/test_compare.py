@@ -242,6 +242,18 @@ def test_saved_models_with_their_classes(
         ove.compare(data, mixed, gamma=GAMMA, model_class={})
 
 
+def test_a_saved_behavior_with_its_class(
+    data: ove.Trajectories, models: dict[str, PPO], tmp_path: Path
+) -> None:
+    models["same"].save(tmp_path / "same")
+    arguments: dict[str, Any] = {"gamma": GAMMA, "behavior": tmp_path / "same.zip"}
+    named = ove.compare(data, models, model_class={"behavior": PPO}, **arguments)
+    given = ove.compare(data, models, **{**arguments, "behavior": models["same"]})
+    assert named.to_dict() == given.to_dict()
+    with pytest.raises(ove.InvalidInputError, match=r"models that are paths, got \['behavior'\]"):
+        ove.compare(data, models, gamma=GAMMA, model_class={"behavior": PPO})
+
+
 def test_bad_input(data: ove.Trajectories, models: dict[str, PPO]) -> None:
     with pytest.raises(ove.InvalidInputError, match="at least one entry"):
         ove.compare(data, {}, gamma=GAMMA)

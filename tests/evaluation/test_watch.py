@@ -8,15 +8,17 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import gymnasium as gym
 import numpy as np
 import pytest
+from stable_baselines3.common.vec_env import DummyVecEnv
 from typer.testing import CliRunner
 
 import ove_sb3 as ove
 from ove_sb3.cli.app import app
 from tests.problems.corridor import GAMMA, choices, exact_moments, make_env, make_model
 from tests.problems.queue import Queue
-from tests.problems.visits import Visits, behavior, candidate
+from tests.problems.visits import Visit, Visits, behavior, candidate
 
 ALONE = Queue(1, 0, (3, 1), (1.0, 0.0))
 SEVERAL = replace(ALONE, n_envs=8, lengths=(10, 2))
@@ -266,3 +268,24 @@ def test_the_behavior_itself_is_a_candidate(tmp_path: Path) -> None:
         path, behavior(), ["mean <= behavior + 0.4"], timeout=0, max_weight=1.0, **STATED
     )
     assert decision.proven
+
+
+@pytest.mark.parametrize("reference", ["behavior", "behavior:0"])
+def test_policies_of_a_mixture_are_not_compared_with(reference: str, tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    mixture = ove.MixturePolicy([behavior(), candidate(ALONE)], [0.5, 0.5], per="episode", rng=0)
+    venv = ove.VecLogActionProbability(
+        DummyVecEnv([lambda: gym.wrappers.TimeLimit(Visit(ALONE), 4)]),
+        mixture,
+        path=path,
+        reward_range=(0, 1),
+    )
+    venv.seed(0)
+    observations, state, starts = venv.reset(), None, np.ones(1, np.bool_)
+    for _ in range(300):
+        actions, state = mixture.predict(observations, state, starts)
+        observations, _, starts, _ = venv.step(actions)
+    venv.close()
+    with pytest.raises(ove.InvalidInputError, match=f'with "{reference}" while a log is watched'):
+        ove.watch(path, candidate(ALONE), [f"mean >= {reference}"], timeout=0, **STATED)
+    assert ove.watch(path, candidate(ALONE), ["mean >= 0"], timeout=0, **STATED).proven
