@@ -40,9 +40,11 @@ PROMISES = {
     "collect": Promise("collect / loop of predict and step", 0.7),
     "learn": Promise("learn with the logging wrapper / without", 1.12),
     "callback": Promise("learn with the callback / without", 1.03),
-    "stream": Promise("evaluation from disk / sum of its parts", 1.1),
+    "stream": Promise("evaluation from disk / sum of its parts, 50,000 episodes of 100 steps", 1.1),
     "table": Promise("from_table of 10^6 rows in order / pyarrow and SHA-256", 1.8),
-    "written": Promise("writing a log / pyarrow writing its steps as one Parquet file", 3.0),
+    "written": Promise(
+        "writing a log, before it is closed / pyarrow writing its steps as one Parquet file", 3.0
+    ),
     "read": Promise("reading a log / pyarrow reading that file", 2.5),
     "closing": Promise("closing or compacting 10^6 episodes / 250,000 episodes", 6.0),
     "opening": Promise("opening a log of 1,000 shards / pyarrow counting their rows", 3.0),

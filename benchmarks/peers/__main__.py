@@ -6,12 +6,12 @@
 from __future__ import annotations
 
 import argparse
-import os
 import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from benchmarks.tables import stamp
 from ove_sb3.experiments.report import insert_tables
 
 from .environments import ENVIRONMENTS
@@ -52,7 +52,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             options.methods,
         )
     named = tables(results, PROBLEMS, options.sizes)
-    named["stamp"] = stamp(results, options.trials, options.cpu_seconds)
+    named["stamp"] = run_line(results, options.trials, options.cpu_seconds)
     print("\n".join(named.values()))
     if options.page is not None:
         prefixed = {f"{options.prefix}{name}": text for name, text in named.items()}
@@ -61,13 +61,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     print(f"{(time.perf_counter() - start) / 60:.1f} minutes in this run")
 
 
-def stamp(results: Sequence[Result], trials: int, cpu_seconds: float) -> str:
+def run_line(results: Sequence[Result], trials: int, cpu_seconds: float) -> str:
     """One line about the run: date, machine, settings and total time."""
     total = sum(result.wall for result in results)
     return (
-        f"{time.strftime('%Y-%m-%d')}, {os.cpu_count()} cores; {len(results)} methods, at most "
-        f"{trials} data sets and {cpu_seconds:g} seconds of CPU time for each problem and n; "
-        f"{total / 60:.0f} minutes in all.\n"
+        f"{stamp()}; {len(results)} methods, at most {trials} data sets and {cpu_seconds:g} "
+        f"seconds of CPU time for each problem and n; {total / 60:.0f} minutes in all.\n"
     )
 
 

@@ -156,8 +156,8 @@ def method_keys(environment: Environment) -> list[tuple[str, str, str]]:
         for node in tree.body:
             if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "METHODS":
                 assert isinstance(node.value, ast.Dict)
-                found = [ast.literal_eval(key) for key in node.value.keys if key is not None]
-                keys += [(module, quantity, name) for quantity, name in found]
+                pairs = [ast.literal_eval(key) for key in node.value.keys if key is not None]
+                keys += [(module, quantity, name) for quantity, name in pairs]
                 break
         else:
             raise ValueError(f"no METHODS in {module}")

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from benchmarks.peers.__main__ import stamp
+from benchmarks.peers.__main__ import run_line
 from benchmarks.peers.environments import ENVIRONMENTS, Environment, last_words
 from benchmarks.peers.harness import (
     PROBLEMS,
@@ -304,5 +304,5 @@ def test_the_page_has_a_place_for_every_table_and_names_every_peer() -> None:
 
 def test_the_stamp_tells_the_total_time() -> None:
     results = [Result("x", "mean", "m", wall=90.0), Result("x", "cvar", "m", wall=30.0)]
-    assert "2 methods" in stamp(results, 100, 30.0)
-    assert "2 minutes in all" in stamp(results, 100, 30.0)
+    assert "2 methods" in run_line(results, 100, 30.0)
+    assert "2 minutes in all" in run_line(results, 100, 30.0)
