@@ -1,8 +1,8 @@
 """Continuous actions: a SAC model on Pendulum, evaluated from a log of a mixture that contains it.
 
 Importance weights explode over many steps of continuous control, unless the behavior is chosen with
-the evaluation in mind. Here the candidate acts in every episode with probability one half, and a
-uniform policy in the others. The behavior is this mixture, whichever of the two acted, so no weight
+the evaluation in mind. Here a coin decides for every episode whether the candidate or a uniform
+policy acts. The behavior is this mixture, whichever of the two acted, so no weight
 exceeds 2 and the guaranteed intervals are narrow.
 """
 

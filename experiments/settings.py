@@ -117,8 +117,8 @@ class Bounds:
         State the study's `max_ratio`. Studies that have none leave these bounds out.
     log
         ``"behavior"``, the paper's; ``"known"``: the same log, with the behavior given, so that its
-        weights can be truncated and the study's `max_ratio` is found; ``"canary"``: another log, in
-        which the evaluation policy acts in a share of the episodes.
+        weights can be truncated and the study's `max_ratio` is derived; ``"canary"``: another log,
+        in which the evaluation policy acts in a share of the episodes.
     """
 
     label: str

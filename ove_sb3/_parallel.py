@@ -52,7 +52,7 @@ def run(
     shared : object
         Second argument of every call.
     n_jobs : int
-        Processes of this machine, unless a cluster is given (needs joblib if more than 1).
+        Processes of this machine, unless a cluster is given.
     scheduler : str or distributed.Client, optional
         Dask cluster, whose workers are all used; by default that of an enclosing
         ``joblib.parallel_config(backend="dask")``.
@@ -189,7 +189,7 @@ def _cluster(scheduler: Any) -> Iterator[Any]:
     except ImportError as error:
         raise InvalidInputError(
             f"`scheduler` must be None without dask.distributed, got {scheduler!r}. Install it: "
-            "pip install 'ove-sb3[distributed]'."
+            "pip install distributed."
         ) from error
     if isinstance(scheduler, Client):
         yield scheduler
@@ -221,10 +221,8 @@ def _cluster(scheduler: Any) -> Iterator[Any]:
 
 def _client_of_joblib() -> Any:
     """The client of an enclosing ``joblib.parallel_config(backend="dask")``."""
-    try:
-        from joblib.parallel import get_active_backend
-    except ImportError:
-        return None
+    from joblib.parallel import get_active_backend
+
     return getattr(get_active_backend()[0], "client", None)
 
 
@@ -232,13 +230,9 @@ def _lost_workers() -> tuple[type[BaseException], ...]:
     """Error for a worker process that has died."""
     from concurrent.futures.process import BrokenProcessPool
 
-    kinds: list[type[BaseException]] = [BrokenProcessPool]
-    try:
-        from joblib.externals.loky.process_executor import BrokenProcessPool as BrokenLoky
+    from joblib.externals.loky.process_executor import BrokenProcessPool as BrokenLoky
 
-        kinds.append(BrokenLoky)
-    except ImportError:
-        pass
+    kinds: list[type[BaseException]] = [BrokenProcessPool, BrokenLoky]
     try:
         from distributed import CancelledError, KilledWorker
         from distributed import TimeoutError as NoWorkerError

@@ -80,7 +80,7 @@ class BehaviorError(InvalidInputError):
 
 
 class MeanWeightError(AssumptionError):
-    """Importance weights are not 1 on average, beyond doubt: a probability or bound is wrong."""
+    """Importance weights are significantly off 1 on average: a probability or bound is wrong."""
 
 
 class WeightOverflowError(OveError, OverflowError):
@@ -104,7 +104,7 @@ class LogChangedError(StorageError):
 
 
 class WorkerError(OveError, RuntimeError):
-    """Processes that share the work keep dying."""
+    """Processes that share the work keep dying, or one of a SubprocVecEnv has ended."""
 
 
 class OveWarning(UserWarning):

@@ -81,7 +81,7 @@ class DiabetesEnv(BundledEnv[NDArray[np.float32], NDArray[np.float32]]):
     patient
         ``"adolescent#001"`` to ``"adolescent#010"``; also ``"adult#..."`` and ``"child#..."``.
     backend
-        ``"fast"`` or ``"simglucose"`` (slow; requires pandas).
+        ``"fast"`` or ``"simglucose"`` (slow).
     cr_range, cf_range
         Limits of CR (g/U) and CF (mg/dL per U).
     target, correct_above
@@ -99,7 +99,7 @@ class DiabetesEnv(BundledEnv[NDArray[np.float32], NDArray[np.float32]]):
     clip_actions
         Clip actions to [-1, 1] instead of raising an error for actions outside.
     render_mode
-        ``"ansi"`` or ``"rgb_array"`` (requires matplotlib).
+        ``"ansi"`` or ``"rgb_array"``.
 
     ## References
     J. Xie, "Simglucose v0.2.1", 2018, https://github.com/jxx123/simglucose.

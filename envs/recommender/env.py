@@ -71,7 +71,7 @@ class RecommenderEnv(BundledEnv[np.int64, np.int64]):
     reward_range
         Smallest and largest reward.
     render_mode
-        ``"ansi"`` or ``"rgb_array"`` (requires matplotlib).
+        ``"ansi"`` or ``"rgb_array"``.
 
     ## References
     Y. Chandak, S. Shankar and P. S. Thomas, "High-Confidence Off-Policy (or Counterfactual)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Sequence
 
 from stable_baselines3.common.logger import Figure, Logger, TensorBoardOutputFormat
@@ -76,7 +75,4 @@ def summary_line(
 
 
 def _wants_figure(logger: Logger) -> bool:
-    formats = logger.output_formats
-    if not any(isinstance(output, TensorBoardOutputFormat) for output in formats):
-        return False
-    return importlib.util.find_spec("matplotlib") is not None
+    return any(isinstance(output, TensorBoardOutputFormat) for output in logger.output_formats)

@@ -85,7 +85,7 @@ def evaluate(
     purpose: options.Purpose = None,
     plot: Annotated[
         Path | None,
-        typer.Option(help="Save a figure to this file (.png, .svg, .pdf; needs matplotlib)."),
+        typer.Option(help="Save a figure to this file (.png, .svg or .pdf)."),
     ] = None,
     json: options.Json = False,
 ) -> None:

@@ -58,7 +58,7 @@ def guarded(command: Command) -> Command:
             traceback.print_exc()
             raise typer.Exit(FAILED) from None
         except KeyboardInterrupt:
-            typer.echo("interrupted: files are as they were before.", err=True)
+            typer.echo("interrupted: no file is incomplete.", err=True)
             raise typer.Exit(INTERRUPTED) from None
 
     return run  # type: ignore[return-value]

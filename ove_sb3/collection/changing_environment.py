@@ -55,13 +55,13 @@ class ChangingEnvironment:
 
 
 def _dependent_wrappers(env: Any) -> list[Any]:
-    found = []
+    wrappers = []
     while isinstance(env, _WRAPPERS):
         wrapper: Any = env
         if isinstance(wrapper, _DEPENDENT):
-            found.append(wrapper)
+            wrappers.append(wrapper)
         env = wrapper.env
-    return found
+    return wrappers
 
 
 def _is_active(wrapper: Any) -> bool:

@@ -29,12 +29,12 @@ def see_states(generators: Iterable[tuple[Any, Any]]) -> tuple[SeedRange, ...]:
 
 
 def _entry(generator: Any, state: Any) -> SeedRange:
-    found = digest("generator", value_parts(state), complete=False)
-    assert found is not None
+    state_digest = digest("generator", value_parts(state), complete=False)
+    assert state_digest is not None
     _, last, entry = _SEEN.pop(id(generator), (None, None, None))
-    if entry is None or found != last:
-        entry = action_state(new_log_id(), int(found[:16], 16) >> 1)
-    _SEEN[id(generator)] = generator, found, entry
+    if entry is None or state_digest != last:
+        entry = action_state(new_log_id(), int(state_digest[:16], 16) >> 1)
+    _SEEN[id(generator)] = generator, state_digest, entry
     if len(_SEEN) > _MOST_GENERATORS:
         del _SEEN[next(iter(_SEEN))]  # the one that was not seen for the longest time
     return entry

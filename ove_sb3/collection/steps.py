@@ -113,10 +113,10 @@ def _read_signal(info: Mapping[str, Any], name: str) -> float:
     try:
         return float(info[name])
     except (KeyError, TypeError, ValueError) as error:
-        got = repr(info[name]) if name in info else f"only {sorted(info)}"
+        got = f"{info[name]!r} for it" if name in info else f"an info with {sorted(info)}"
         raise InvalidInputError(
-            f"`columns` must name numbers that the environment puts into every info, got {name!r} "
-            f"but {got}."
+            "`columns` must name numbers that the environment puts into every info, got the name "
+            f"{name!r} and {got}."
         ) from error
 
 

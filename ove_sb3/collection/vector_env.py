@@ -113,8 +113,8 @@ class GymnasiumVecEnv(VecEnv):
         """Attribute of every environment, or that of all of them together."""
         if hasattr(self, "envs"):
             values = [_attribute(env, attr_name) for env in self.envs]
-        elif (found := _call(self.env, attr_name)) is not None:
-            values = list(found)
+        elif (of_all := _call(self.env, attr_name)) is not None:
+            values = list(of_all)
         else:
             values = [getattr(self.env, attr_name)] * self.num_envs
         return [values[i] for i in self._get_indices(indices)]

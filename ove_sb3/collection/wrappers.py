@@ -260,9 +260,9 @@ class LogActionProbability(
     columns : sequence of str
         Numbers in every info of the environment, such as a cost, to log beside the reward.
     total_timesteps : int, optional
-        Number of steps, of all environments together, after which nothing more is logged. State it
-        for a model that does not learn and a loop over steps: intervals are then narrower than for
-        a log that may have stopped at any time.
+        Number of steps after which nothing more is logged. State it for a model that does not learn
+        and a loop over steps: intervals are then narrower than for a log that may have stopped at
+        any time.
 
     Notes
     -----

@@ -20,12 +20,12 @@ from .statistics import TrajectoryStatistics
 from .truncation import MAX_RATIOS
 
 _SLACK = 1e-9  # relative: room for rounding when data are compared with a limit
-_SLACK_OF_FOUND = 1e-3  # with a bound on ratios of networks, which compute in single precision
+_SLACK_OF_DERIVED = 1e-3  # with a bound on ratios of networks, which compute in single precision
 _SINGLE_PRECISION = 2.0**-23  # relative: rounding of rewards in single precision
 _SLACK_OF_WIDTH, _ROUNDING = 1e-3, 1e-12  # the most of it, relative to the range's width
 _LONGEST_SUM = 1_000_000
 _BET_SIZES = (0.003, 0.03, 0.3, 0.9)  # on the mean weight, in units of the largest loss
-_BEYOND_DOUBT = math.log(1e6)
+_SIGNIFICANT = math.log(1e6)
 FROM_DATA = "from_data"
 _UNSEEN = " Values that were never seen cannot be."
 
@@ -238,7 +238,7 @@ class Assumptions:
         largest = math.exp(min(stats.max_log_ratio, 709.0))
         if MAX_RATIOS in stats.columns:  # also of actions that were not taken
             largest = max(largest, float(stats[MAX_RATIOS].max()))
-        if largest > ratio * (1 + (_SLACK if reason is None else _SLACK_OF_FOUND)):
+        if largest > ratio * (1 + (_SLACK if reason is None else _SLACK_OF_DERIVED)):
             raise AssumptionError(
                 f"`max_ratio` must be at least every ratio at the logged states, got {ratio:g} but "
                 f"the largest is {largest:g}. State a bound that follows from how the behavior was "
@@ -320,7 +320,7 @@ def _containing(
 def check_mean_weight(
     stats: TrajectoryStatistics, n_unfinished: int, max_weight: float = math.inf
 ) -> None:
-    """Refuse weights whose mean is not 1 beyond doubt: some probability or bound must be wrong.
+    """Refuse weights whose mean is significantly off 1: some probability or bound must be wrong.
 
     Bets on weights above 1 with a few fixed bet sizes, and against them where they have a bound.
     Where probabilities and bound are right, each side refuses with probability at most 1e-6
@@ -332,10 +332,10 @@ def check_mean_weight(
         f"{float(weights.mean()):.4g} over {len(stats)} trajectories, which is"
     )
     # An episode that never ended counts as one of weight 0, which is the least it can have.
-    if _beyond_doubt(weights - 1.0, -1.0, n_unfinished, 1.0):
+    if _significant(weights - 1.0, -1.0, n_unfinished, 1.0):
         raise MeanWeightError(
-            f"{got} more than "
-            "1 beyond doubt: log-probabilities of the behavior or of the candidate are wrong, or "
+            f"{got} significantly more than 1: "
+            "log-probabilities of the behavior or of the candidate are wrong, or "
             "episodes were left out because of what happened in them. Pass log-probabilities, not "
             "probabilities, of the action that was executed, as it was drawn, and all episodes."
         )
@@ -345,9 +345,9 @@ def check_mean_weight(
         max_weight *= float(share_factors(stats, np.arange(len(stats))).max())
     most = max(max_weight, float(weights.max()))  # larger by rounding only
     # Here it counts as one of the largest weight.
-    if _beyond_doubt(1.0 - weights, 1.0 - most, n_unfinished, max(most - 1.0, 1.0)):
+    if _significant(1.0 - weights, 1.0 - most, n_unfinished, max(most - 1.0, 1.0)):
         raise MeanWeightError(
-            f"{got} less than 1 beyond doubt, given that no weight exceeds {max_weight:.4g}: the "
+            f"{got} significantly less than 1, given that no weight exceeds {max_weight:.4g}: the "
             "behavior lacks actions that the candidate takes, logged probabilities are too large, "
             "`max_ratio` or `max_weight` is too small, or episodes were left out because of what "
             "happened in them. Log with a behavior that can take every action of the candidate, "
@@ -355,11 +355,11 @@ def check_mean_weight(
         )
 
 
-def _beyond_doubt(gains: FloatArray, least: float, n_least: int, largest_loss: float) -> bool:
+def _significant(gains: FloatArray, least: float, n_least: int, largest_loss: float) -> bool:
     """Whether bets on gains with mean 0, of which `n_least` more are the `least`, win too much."""
     sizes = np.array(_BET_SIZES) / largest_loss
     capital = [np.sum(np.log1p(b * gains)) + n_least * math.log1p(b * least) for b in sizes]
-    return bool(np.logaddexp.reduce(capital) - math.log(len(sizes)) >= _BEYOND_DOUBT)
+    return bool(np.logaddexp.reduce(capital) - math.log(len(sizes)) >= _SIGNIFICANT)
 
 
 def _weight_bound(value: object, name: str) -> float | None:

@@ -27,8 +27,8 @@ _NUMBERED = (
     "no numbers were logged, it cannot be checked."
 )
 ANY_NUMBER = Assumption(
-    "trajectories are in an order fixed in advance, as `collect` gives them, or in the order in "
-    "which they ended, each begun when the last had ended, or `overlaps` counts those that ended "
+    "trajectories are in an order fixed in advance, as in a log of `collect`, or in the order in "
+    "which they ended: one after another, or with `overlaps`, the number of others that ended "
     "while each was running; every one that was begun is counted, and logging may stop at any time",
     _NUMBERED,
 )
@@ -38,8 +38,9 @@ _INDEPENDENT = (
 )
 _EXACT = Assumption(
     "logged log-ratios are exact, and the behavior can take every action of the candidate",
-    "Weights must be 1 on average: a mean above 1 beyond doubt is refused, a mean far below 1 is a "
-    "warning. Smaller errors cannot be seen.",
+    "Weights must be 1 on average: a mean significantly above 1 is refused, and so is one "
+    "significantly below 1 where the weights have a bound; otherwise a low mean is a warning. "
+    "Smaller errors cannot be seen.",
 )
 _NOT_TRAINED_ON = Assumption(
     "the candidate does not depend on these trajectories",
@@ -158,7 +159,7 @@ def interval(
     delta : float
         Total probability of a miss, over both sides or over the one asked for.
     method : str or Method
-        ``"betting"`` (default): guaranteed, several times narrower than the paper's.
+        ``"betting"`` (default): guaranteed, usually much narrower than the paper's.
         ``"paper"`` (`Concentration`): guaranteed, Algorithms 3 and 4 of the paper, corrected.
         ``"bootstrap"`` (`Bootstrap`): approximate, Algorithm 5 and variants. ``"normal"``
         (`Normal`): approximate, normal limits with the estimator's standard error. Options are

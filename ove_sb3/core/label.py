@@ -16,8 +16,9 @@ UNFINISHED = (
     "episodes (ove_sb3.collect)"
 )
 BEGINNINGS_UNKNOWN = (
-    "the order in which episodes began is not known for all of them, or the log was cut at a place "
-    "that depends on how it continued: evaluate each log as it was logged"
+    "the order in which episodes began is not known for all of them, or this is a part of a log "
+    "whose end depends on what followed, as `split` gives where the behavior learned: evaluate the "
+    "whole log"
 )
 ASSIGNED = (
     "episodes were assigned to several policies, which the method does not account for, or their "

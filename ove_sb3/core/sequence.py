@@ -51,7 +51,7 @@ class ConfidenceSequence:
 
     @property
     def guaranteed(self) -> bool:
-        """Whether the bounds are guaranteed to hold at every n at once."""
+        """Whether the bounds are guaranteed to hold simultaneously at every n."""
         return self.interval.guaranteed
 
     def __len__(self) -> int:
@@ -132,7 +132,7 @@ def confidence_sequence(
         The behavior was changed based on earlier trajectories.
     n_envs : int
         Number of environments, for `stats` with `overlaps`: as many trajectories are under way at
-        any time, the last one included.
+        any time, also when the last of `stats` ends.
 
     Returns
     -------

@@ -118,9 +118,9 @@ def missing_info(
 ) -> InvalidInputError:
     """Error about an info that lacks a name."""
     return InvalidInputError(
-        f"`infos` must name entries of every info, got {name!r} but only {sorted(info)} at "
-        f'{PLACE}. Say where the log-probability of every action is: infos={{"log_prob": ...}}; '
-        "without it nothing can be estimated off-policy.",
+        f"`infos` must name entries of every info, got the name {name!r} and an info with "
+        f"{sorted(info)} at {PLACE}. Say where the log-probability of every action is: "
+        'infos={"log_prob": ...}; without it nothing can be estimated off-policy.',
         episode=episode,
         step=step,
     )

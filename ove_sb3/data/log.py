@@ -168,7 +168,8 @@ def open_log(
     ----------
     path : path
         Directory written by a logging wrapper, `collect` or `Trajectories.save`; writers may
-        still be adding to it. Episodes written after this call are not part of the log. Or a URI.
+        still be adding to it. Episodes written after this call are not part of the log. A URI is
+        also accepted.
     chunk_steps : int, optional
         Approximate number of steps of a chunk, as `Log.chunks` yields them and as `evaluate`
         sends them to a process. It changes memory and time, never a result.

@@ -335,8 +335,8 @@ _MERGE_RULES: dict[str, Callable[[str, Sequence[Any]], Any]] = {
     "components": _if_shared,
     **dict.fromkeys(_FLAGS, _any),
 }
-_VALUES = attrgetter(*_MERGE_RULES)
 """How the values of a field are joined. No reason against a guarantee may be lost."""
+_VALUES = attrgetter(*_MERGE_RULES)
 
 
 def stored_metadata(

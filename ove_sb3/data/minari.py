@@ -70,7 +70,8 @@ def to_minari(
     if spaces[0] is None or spaces[1] is None:
         raise InvalidInputError(
             "`data` must have its spaces in the metadata to become a Minari dataset. Pass "
-            "metadata={'observation_space': describe_space(...), ...} to from_arrays."
+            "metadata={'observation_space': ove_sb3.data.metadata.describe_space(...), ...} to "
+            "from_arrays."
         )
     buffers = []
     for episode in tracked(data, progress, total=len(data), unit="episode"):
@@ -214,11 +215,11 @@ def from_minari(
     shuffled = bool((np.diff(index) < 0).any())
     fewer = index.size != dataset.storage.total_episodes  # such as by filter_episodes
     counted = counts_missing(data.begins, data.metadata.begun)
-    found = {
+    flags = {
         "selected_episodes": shuffled or (fewer and not counted),
         "repeated_episodes": np.unique(index).size < index.size,
     }
-    return replace(data, metadata=data.metadata.marked(**found))
+    return replace(data, metadata=data.metadata.marked(**flags))
 
 
 def _is_compressed(dataset: MinariDataset) -> bool:

@@ -133,16 +133,16 @@ class Taken:
     def add(self, log: Any) -> None:
         """Join further episodes; those of a behavior that learned must come in order."""
         places = places_of(log)
-        found = [
+        parts = [
             (number, source.n, index)
             for number, source in places.sources.items()
             if (index := places.in_log(number)).size
         ]
         if log.metadata.adaptive and not log.metadata.repeated_episodes:
-            for number, _, index in found:
+            for number, _, index in parts:
                 self._check_order(number, index)
         counted = counts_missing(log.begins, log.metadata.begun)
-        for number, n, index in found:
+        for number, n, index in parts:
             seen = self._seen.setdefault(number, np.zeros(n, np.bool_))
             self.repeated |= bool(seen[index].any())
             seen[index] = True
@@ -173,8 +173,8 @@ class Taken:
     @property
     def flags(self) -> dict[str, bool]:
         """Metadata of the joined log that follow."""
-        found = {"repeated_episodes": self.repeated, "selected_episodes": self.selected}
-        return {name: value for name, value in found.items() if value}
+        flags = {"repeated_episodes": self.repeated, "selected_episodes": self.selected}
+        return {name: value for name, value in flags.items() if value}
 
 
 def may_repeat(parts: Iterable[Any]) -> bool:
@@ -190,10 +190,10 @@ def may_repeat(parts: Iterable[Any]) -> bool:
             key = number, part.metadata.log_ids
             pieces[key].append((part, part.places.of(number)))
     by_root = defaultdict(list)
-    for (number, log_ids), found in pieces.items():
-        source = found[0][0].places.sources[number]
+    for (number, log_ids), of_log in pieces.items():
+        source = of_log[0][0].places.sources[number]
         for root in {root_of(one) for one in source.log_ids}:
-            by_root[root].append((number, log_ids, source.log_ids, found))
+            by_root[root].append((number, log_ids, source.log_ids, of_log))
     for root, group in by_root.items():
         for (one, ids, first_ids, ours), (other, their_ids, second_ids, theirs) in combinations(
             group, 2
@@ -202,7 +202,7 @@ def may_repeat(parts: Iterable[Any]) -> bool:
             if one == other or not (related and may_share_episodes(ids, their_ids)):
                 continue
             numbered = ids == their_ids and _numbered(ours) and _numbered(theirs)
-            first, second = (_names(found, numbered=numbered) for found in (ours, theirs))
+            first, second = (_names(one_log, numbered=numbered) for one_log in (ours, theirs))
             if set(first).isdisjoint(second):
                 continue
             if not is_content_id(root) or _beyond_chance(first, second, len(group)):

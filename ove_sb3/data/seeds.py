@@ -80,17 +80,17 @@ def _is_entry(value: Any) -> bool:
 
 def _joined(ranges: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
     """Ranges in order without overlaps and neighbors; beyond some number, gaps are closed."""
-    found = [ranges[0]]
+    joined = [ranges[0]]
     for first, last in ranges[1:]:
-        begin, end = found[-1]
+        begin, end = joined[-1]
         if first <= end + 1:
-            found[-1] = (begin, max(end, last))
+            joined[-1] = (begin, max(end, last))
         else:
-            found.append((first, last))
-    if len(found) <= _MOST_RANGES:
-        return found
+            joined.append((first, last))
+    if len(joined) <= _MOST_RANGES:
+        return joined
     # The widest gaps stay. Too many seeds rather than too few: none that is shared is overlooked.
-    gaps = [after[0] - before[1] for before, after in pairwise(found)]
+    gaps = [after[0] - before[1] for before, after in pairwise(joined)]
     widest = sorted(range(len(gaps)), key=gaps.__getitem__)[-(_MOST_RANGES - 1) :]
-    cuts = [0, *(i + 1 for i in sorted(widest)), len(found)]
-    return [(found[begin][0], found[end - 1][1]) for begin, end in pairwise(cuts)]
+    cuts = [0, *(i + 1 for i in sorted(widest)), len(joined)]
+    return [(joined[begin][0], joined[end - 1][1]) for begin, end in pairwise(cuts)]

@@ -287,7 +287,8 @@ class Trajectories:
             Columns that are true in the last row of an episode that ended by itself, or was cut
             off. They need not be there: without both, all episodes count as complete.
         metadata : Metadata or dict, optional
-            Facts about a table of your own. One that `to_table` wrote has those of its log.
+            Facts about a table of your own. Leave it out for a table written by `to_table`, which
+            holds the metadata of its log.
         progress : bool, optional
             Show a progress bar. By default in a terminal or notebook, after two seconds.
 
@@ -374,10 +375,10 @@ class Trajectories:
     def __getitem__(self, index: int | slice | ArrayLike) -> Trajectories:
         """The episodes named by an integer, a slice, or an array of indices or booleans.
 
-        A slice or range is taken to be chosen in advance, unless several of one episode each are
-        joined that do not follow one another. An array may pick episodes by their
-        outcomes, so it has approximate intervals only, unless it names all episodes in order.
-        The same holds if it names an episode more than once. If every episode that was begun has a
+        A slice or range is assumed to be chosen in advance. An array may pick episodes by their
+        outcomes, so its intervals are approximate, unless it names all episodes in order. The same
+        holds if it names an episode more than once, and for single episodes that do not follow one
+        another and are joined. If every episode that was begun has a
         number (`begins`), those left out are counted at their worst instead.
         """
         episodes = np.arange(len(self))
@@ -396,7 +397,7 @@ class Trajectories:
                 f"got {index!r}. Sort the indices, and name none of them twice."
             )
         counted = counts_missing(self.begins, self.metadata.begun)
-        found = {
+        flags = {
             "selected_episodes": not isinstance(index, (int, np.integer, slice, range))
             and not (counted or np.array_equal(chosen, episodes)),
             "repeated_episodes": bool((np.diff(chosen) <= 0).any())
@@ -405,7 +406,7 @@ class Trajectories:
         one = isinstance(index, (int, np.integer)) and not counted
         return self._take(
             chosen,
-            metadata=self.metadata.marked(**found),
+            metadata=self.metadata.marked(**flags),
             places=places_of(self).take(chosen, one_by_one=one),
         )
 

@@ -223,9 +223,10 @@ def note_error(path: str | PathLike[str]) -> None:
 
 
 def compact(path: str | PathLike[str], *, progress: bool | None = None) -> int:
-    """Turn all episodes of a log into Parquet shards; return how many writers had written any.
+    """Turn all episodes of a log into Parquet shards; return how many writers they are from.
 
     Writers may go on writing meanwhile. Files left behind by killed processes are removed.
-    A progress bar is shown in a terminal or notebook, after two seconds; `progress` decides.
+    By default a progress bar appears in a terminal or notebook after two seconds; `progress`
+    forces or hides it.
     """
     return compact_directory(check_path(path), progress=check_progress(progress))

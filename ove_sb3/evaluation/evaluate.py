@@ -111,7 +111,7 @@ def evaluate(
         Seed of shuffling and resampling; the result names it. Choose it before looking at a
         result: the guarantee is for one seed, not for the best of several.
     n_jobs : int
-        Processes that share the work (needs joblib if more than 1); they change no result.
+        Processes that share the work; they change no result.
     scheduler : str or distributed.Client, optional
         Address of a Dask cluster that shares the log, in place of `n_jobs`. Its workers read the
         files themselves: the log must be under the same path there.

@@ -121,8 +121,10 @@ class Evaluation:
     diagnostics : Diagnostics
     warnings : tuple of str
         Problems found, in plain words.
-    candidate, behavior, env_id : str or None
-        Names of the candidate, of the policy that logged, and of the environment.
+    candidate : str
+        Name of the candidate.
+    behavior, env_id : str or None
+        Names of the policy that logged, and of the environment.
     plan : Plan
         All options the result depends on, the seed included.
     stats : TrajectoryStatistics or None
@@ -408,7 +410,8 @@ class Evaluation:
         known = "unknown, from" if math.isnan(ess) else f"{count(ess)} of"
         lines = [f"effective sample size {known} {self.n_trajectories} episodes"]
         if self.episodes_to_halve is not None:
-            lines[0] += f"; about {self.episodes_to_halve} would halve the interval of the variance"
+            needed = f"about {self.episodes_to_halve} episodes"
+            lines[0] += f"; {needed} would halve the interval of the variance"
         consistent = all(result.interval.consistent for result in self.quantities.values())
         if self.joint_delta is not None and consistent:
             together = percent(self.joint_delta)

@@ -18,6 +18,7 @@ from ove_sb3.core.quantities import Quantity
 from ove_sb3.core.statistics import TrajectoryStatistics
 from ove_sb3.core.step_reduction import trajectory_statistics
 from ove_sb3.errors import OveError
+from ove_sb3.report.numbers import about
 
 from .plan import Plan
 
@@ -65,9 +66,9 @@ class Suggestion:
 
     def __str__(self) -> str:
         if self.predicted_width is not None:
-            place = f"an interval up to about {self.predicted_width:.3g} wide"
+            place = f"an interval up to about {about(self.predicted_width)} wide"
         else:
-            place = f"about [{self.lower:.3g}, {self.upper:.3g}]"
+            place = f"about [{about(self.lower)}, {about(self.upper)}]"
         return f"{self.action}: {self.quantity} in {place}. {self.condition}"
 
 

@@ -145,12 +145,12 @@ class MixturePolicy(BuiltInPolicy):
         return super().predict(observation, state, starts, deterministic, action_masks)
 
     def max_ratio(self, policy: Any) -> float:
-        """Largest possible ratio of a step's probability under `policy` to that under the mixture.
+        """Largest possible importance ratio of `policy` to the mixture: 1 over its weight.
 
-        1 over its weight: pass it as ``max_ratio`` to `variance_interval` with `policy` as the
-        candidate; as ``max_weight`` if the policy is drawn per episode. Refused if `policy` has
-        changed since the mixture first acted, because the logged actions were drawn from the policy
-        as it was.
+        The ratio is that of a step, or of a whole episode if the policy is drawn per episode. Pass
+        it to `variance_interval` with `policy` as the candidate: as ``max_ratio``, or as
+        ``max_weight`` if the policy is drawn per episode. Refused if `policy` has changed since the
+        mixture first acted, because the logged actions were drawn from the policy as it was.
         """
         if not has_known_code(self):
             raise InvalidInputError(

@@ -106,7 +106,7 @@ class Policy(ABC):
     def generators(self) -> Iterable[tuple[Any, Any]]:
         """Random generators that its model draws actions from, with their states now.
 
-        None if they are unknown, or if actions are not random.
+        Empty if they are unknown, or if actions are not random.
         """
         return ()
 

@@ -191,10 +191,10 @@ def _kind(cls: type) -> str | None:
 
 def _is_importable(obj: Any) -> bool:
     """Whether its name says which class or function it is."""
-    found: Any = sys.modules.get(obj.__module__)
+    resolved: Any = sys.modules.get(obj.__module__)
     for name in obj.__qualname__.split("."):
-        found = getattr(found, name, None)
-    return found is obj
+        resolved = getattr(resolved, name, None)
+    return resolved is obj
 
 
 def _code(obj: Any) -> tuple[Any, ...]:

@@ -39,7 +39,7 @@ def _place(interval: Interval, what: str) -> str:
         if not (math.isfinite(low) and math.isfinite(high)):
             return f"The log says nothing about {what}."
         between = f"between {lower} and {upper}"
-        return f"The log says no more about {what} than the stated ranges: it is {between}."
+        return f"The bounds on {what} are no tighter than the stated ranges: it is {between}."
     if not interval.upper < high:
         place = f"at least {lower}"
     elif not interval.lower > low:
@@ -58,12 +58,12 @@ def diagnostic_rows(d: Diagnostics) -> list[Row]:
         (
             "effective sample size",
             f"{count(d.effective_sample_size)} of {d.n_trajectories} episodes",
-            "About as many episodes of the candidate itself would say as much.",
+            "Approximate number of episodes of the candidate itself that would be as informative.",
         ),
         (
             "95% of the weight",
             f"on {d.n_for_95_percent} episodes",
-            "The fewer they are, the more the estimates depend on a few episodes.",
+            "The fewer episodes carry this weight, the more the estimates depend on them.",
         ),
         (
             "mean weight",
@@ -74,7 +74,8 @@ def diagnostic_rows(d: Diagnostics) -> list[Row]:
         (
             "largest weight",
             f"{d.max_weight:.4g}; of a step {d.max_ratio:.4g}",
-            "How many times as likely the candidate makes an episode, or an action, at most.",
+            "Largest factor by which an episode, or an action, is more likely under the candidate "
+            "than under the behavior.",
         ),
         (
             "Pareto k",
@@ -124,8 +125,12 @@ _GLOSSARY = (
         "Effective sample size: about as many episodes of the candidate itself would be as "
         "informative.",
     ),
-    ("proven", ": proven.", "The guaranteed bound lies on the right side of the limit."),
-    ("refuted", ": refuted.", "The guaranteed bound lies on the wrong side of the limit."),
+    ("proven", ": proven.", "A guaranteed bound shows that the requirement holds."),
+    (
+        "refuted",
+        ": refuted.",
+        "A guaranteed bound shows that the requirement does not hold.",
+    ),
     ("undecided", ": undecided.", "Nothing is proven either way."),
     (
         "quantile",

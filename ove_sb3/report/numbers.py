@@ -18,6 +18,11 @@ def number(value: float) -> str:
     return f"{value:.4g}"
 
 
+def about(value: float) -> str:
+    """Three significant digits, for predictions; without an exponent where that is readable."""
+    return number(float(f"{value:.3g}"))
+
+
 def bounds(interval: Interval | None) -> str:
     """``[lower, upper]``, rounded outward, or a dash."""
     if interval is None:

@@ -122,7 +122,8 @@ def _remark(result: EvaluationView) -> str:
         return "The intervals do not hold: bounds contradict each other."
     about = "" if _label(result) == "guaranteed" else "about "
     if result.joint_delta is None:
-        return f"Each interval by itself holds with {about}the probability above it."
+        probability = f"{about}the probability in its column heading"
+        return f"Each interval holds individually with {probability}."
     together = f"{about or 'at least '}{percent(result.joint_delta)}"
     return f"The intervals of all quantities hold simultaneously with probability {together}."
 

@@ -41,7 +41,10 @@ def evaluation_answer(result: EvaluationView, verdicts: Sequence[VerdictView]) -
         )
     if "refuted" in statuses:
         return Answer("Not all requirements are met.", tuple(details), "bad")
-    details.append("Undecided does not mean violated: more or better matching data may prove it.")
+    details.append(
+        "Undecided does not mean violated: more episodes, or a behavior closer to the candidate, "
+        "may decide it."
+    )
     return Answer("Not all requirements are proven.", tuple(details), "bad")
 
 
@@ -77,7 +80,10 @@ def next_steps(advice: Sequence[str], verdicts: Sequence[VerdictView]) -> list[s
             "or the requirement."
         )
     if "undecided" in statuses:
-        steps.append("An undecided requirement needs narrower intervals: more episodes, or below.")
+        below = ", or follow the advice below" if advice else ""
+        steps.append(
+            f"An undecided requirement needs narrower intervals: log more episodes{below}."
+        )
     return [*steps, *advice]
 
 

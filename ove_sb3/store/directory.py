@@ -60,11 +60,6 @@ class Contents:
         """Number of Parquet files."""
         return sum(source.shard is not None for source in self.sources)
 
-    @property
-    def live_episodes(self) -> int:
-        """Number of episodes that are in the index itself."""
-        return sum(source.n_episodes for source in self.sources if source.shard is None)
-
 
 def list_sources(location: Location) -> Contents:
     """List the contents of the log, checked against the index, without reading steps."""

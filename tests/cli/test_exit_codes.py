@@ -145,6 +145,6 @@ def test_exit_code_130_interrupted(tmp_path: Path) -> None:
             except subprocess.TimeoutExpired:
                 continue
     assert process.returncode == 130, rest
-    assert b"interrupted: files are as they were before." in rest
+    assert b"interrupted: no file is incomplete." in rest
     assert b"Traceback" not in rest
     assert not (tmp_path / "log").exists()

@@ -15,7 +15,7 @@ from ove_sb3.core.assigned import ARMS, SHARES
 from ove_sb3.core.assumptions import check_mean_weight
 from tests.policies.toys import make_model, toys
 
-TOO_SMALL = "less than 1 beyond doubt"
+TOO_SMALL = "significantly less than 1"
 
 
 def statistics(weights: ArrayLike) -> ove.TrajectoryStatistics:

@@ -154,5 +154,5 @@ def test_minari_without_probabilities(tmp_path: Path, monkeypatch: pytest.Monkey
         observation_space=env.observation_space,
         action_space=env.action_space,
     )
-    with pytest.raises(ove.InvalidInputError, match="'log_prob' but only"):
+    with pytest.raises(ove.InvalidInputError, match="got the name 'log_prob' and an info with"):
         ove.from_minari("test/bare-v0")

@@ -179,7 +179,9 @@ def test_trajectories_of_imitation() -> None:
 
 def test_bad_trajectories_of_imitation_are_refused() -> None:
     theirs = trajectories(collected())
-    with pytest.raises(ove.InvalidInputError, match="'log_prob' but only") as refused:
+    with pytest.raises(
+        ove.InvalidInputError, match="got the name 'log_prob' and an info with"
+    ) as refused:
         ove.from_imitation(theirs)
     assert (refused.value.episode, refused.value.step) == (0, 0)
     bare = TrajectoryWithRew(theirs[1].obs, theirs[1].acts, None, True, theirs[1].rews)
@@ -264,7 +266,7 @@ def test_minari_datasets_of_other_origin(
     if reset_info is not None:
         with pytest.raises(ove.InvalidInputError, match="`reset_info` must be given"):
             ove.from_minari("test/other-v0", infos=names)
-    with pytest.raises(ove.InvalidInputError, match="'log_prob' but only"):
+    with pytest.raises(ove.InvalidInputError, match="got the name 'log_prob' and an info with"):
         ove.from_minari("test/other-v0")
 
 

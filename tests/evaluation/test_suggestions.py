@@ -10,6 +10,7 @@ from stable_baselines3.common.vec_env import DummyVecEnv
 
 import ove_sb3 as ove
 from ove_sb3.evaluation import suggestions as module
+from ove_sb3.report.numbers import about
 from tests.policies.test_episode_mixture import NEW, OLD, Walk
 
 N = 1_000
@@ -111,7 +112,7 @@ def test_only_the_width_is_predicted_for_a_candidate_that_is_not_in_the_log(
     (one,) = (some for some in result.suggestions if "MixturePolicy" in some.action)
     assert np.isnan(one.lower)
     assert np.isnan(one.upper)
-    assert f"variance in an interval up to about {one.width:.3g} wide. The candidate" in str(one)
+    assert f"variance in an interval up to about {about(one.width)} wide. The candidate" in str(one)
     assert "cannot be predicted" in one.condition
     # The log of such a mixture, with the truth in the interval.
     canary, candidate = coins(500, 0.1, p, steps)

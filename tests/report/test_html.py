@@ -99,7 +99,7 @@ def test_the_page_is_complete(result: ove.Evaluation) -> None:
         "Settings and versions",
     ):
         assert heading in text
-    assert "Each interval by itself holds with the probability above it." in text
+    assert "Each interval holds individually with the probability in its column heading." in text
 
 
 def test_warnings_are_shown(comparison: ove.Comparison, no_support: ove.Evaluation) -> None:

@@ -92,7 +92,7 @@ def test_every_number_has_a_sentence(
         assert f"The estimate is {number(one.estimate)}; " in sentence
         assert sentence.startswith("With 95% confidence, ")
     unknown = quantity_sentence(no_weights["mean"])
-    assert "no more about the average over many episodes than the stated ranges" in unknown
+    assert "average over many episodes are no tighter than the stated ranges" in unknown
     assert "The log supports no estimate" in unknown
     assert "contradict each other" in quantity_sentence(contradictory["variance"])
     for interval, words in (

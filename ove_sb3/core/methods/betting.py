@@ -20,7 +20,7 @@ _AGREEMENT = 0.8  # fraction of the shuffles that must agree on a bound
 
 @dataclass(frozen=True)
 class Betting(Method):
-    """Interval from test martingales: guaranteed, and several times narrower than the paper's.
+    """Interval from test martingales: guaranteed, and usually much narrower than the paper's.
 
     Attributes
     ----------

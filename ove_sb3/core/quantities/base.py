@@ -64,13 +64,13 @@ class Quantity(ABC):
 
     @property
     def definition(self) -> str:
-        """What it is, for readers of a report: "the average over many episodes"; may be empty."""
+        """Definition in plain words, such as "the average over many episodes"; may be empty."""
         return ""
 
     def meaning(self, lower: str | None, upper: str | None, verb: str = "return") -> str | None:
         """Statement about episodes that the bounds imply, in words; None if there is none.
 
-        A bound that says no more than the stated ranges is None.
+        A bound that is no tighter than the a priori range is passed as None.
         """
         return None
 
