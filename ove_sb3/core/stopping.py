@@ -102,6 +102,8 @@ class Logging:
     Attributes
     ----------
     records : dict of int to LoggingRecord
+        In the order in which the writers started. That of their episodes would not do: it leaves
+        out the writers of which no episode ended, and those are the ones whose episodes are long.
     """
 
     records: Mapping[int, LoggingRecord]
@@ -150,13 +152,6 @@ class Logging:
         writers = np.array(sorted(self.records), dtype=np.int64)
         return np.asarray(np.isin(writer_of(begins), writers))
 
-    def writers(self, begins: IntArray) -> list[int]:
-        """All writers: in the order in which they appear in the log, then those that do not."""
-        known = writer_of(begins[self.known(begins)])
-        unique, first = np.unique(known, return_index=True)
-        appearing = [int(writer) for writer in unique[np.argsort(first)]]
-        return appearing + sorted(set(self.records) - set(appearing))
-
     def places(self, begins: IntArray) -> IntArray:
         """Place of every known episode among all that were begun, writer after writer."""
         keys = begins[self.known(begins)]
@@ -167,8 +162,8 @@ class Logging:
             )
         places = np.empty(keys.size, dtype=np.int64)
         first = 0
-        for writer in self.writers(begins):
-            own, begun = writer_of(keys) == writer, self.records[writer].begun
+        for writer, record in self.records.items():
+            own, begun = writer_of(keys) == writer, record.begun
             numbers = number_of(keys[own])
             if numbers.size and int(numbers.max()) >= begun:
                 raise InvalidInputError(
@@ -192,7 +187,8 @@ class Logging:
 
         Episodes are in the order in which they ended, and writers followed one another. When an
         episode began, at least as many had ended as when an earlier one of its writer began, and
-        at most as many as when a later one did.
+        at most as many as when a later one did. Those of a writer of one environment of which none
+        ended began when the writer before it had stopped.
         """
         positions = np.flatnonzero(self.known(begins))
         places = self.places(begins)
@@ -200,13 +196,16 @@ class Logging:
         least = np.zeros(self.begun, dtype=np.int64)
         most = np.full(self.begun, begins.size, dtype=np.int64)
         least[places] = most[places] = np.maximum(began, 0)
-        writers, first = writer_of(begins[positions]), 0
-        for writer in self.writers(begins):
-            own = slice(first, first + self.records[writer].begun)
+        writers, first, ended = writer_of(begins[positions]), 0, 0
+        for writer, record in self.records.items():
+            own = slice(first, first + record.begun)
             logged = positions[writers == writer]
             if logged.size:
                 least[own] = np.maximum(least[own], logged[0])
                 most[own] = np.minimum(most[own], logged[-1] + 1)
+                ended = int(logged[-1]) + 1
+            elif self.sequential:
+                least[own] = most[own] = ended
             least[own] = np.maximum.accumulate(least[own])
             most[own] = np.minimum.accumulate(most[own][::-1])[::-1]
             first = own.stop
@@ -223,8 +222,8 @@ class Logging:
         writers = writer_of(begins[positions])
         lost = np.full(self.begun, begins.size, dtype=np.int64)
         first = 0
-        for writer in self.writers(begins):
-            last = first + self.records[writer].begun
+        for writer, record in self.records.items():
+            last = first + record.begun
             later = positions[writers == writer]
             if later.size:
                 lost[first:last] = later[-1] + 1

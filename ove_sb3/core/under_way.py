@@ -76,7 +76,7 @@ def _in_log(stats: TrajectoryStatistics, n: int) -> UnderWay:
     logging, begins = stats.logging, stats.begins
     assert logging is not None
     assert begins is not None
-    first = logging.records[logging.writers(begins)[0]]
+    first = next(iter(logging.records.values()))
     least, most = logging.begun_between(begins, stats.overlaps)
     if first.n_envs == 1:
         _check_sequential(logging)

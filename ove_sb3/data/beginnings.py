@@ -51,7 +51,7 @@ def split_begun(
     how many were begun, so the parts are marked as cut.
     """
     first = second = BegunPart(np.empty(0, np.int64), np.empty(0, np.int64), {})
-    for writer, record in sorted(begun.items()):
+    for writer, record in begun.items():
         if in_order:
             chosen = np.arange(record.begun) < round(fraction * record.begun)
         else:

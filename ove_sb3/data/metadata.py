@@ -51,8 +51,8 @@ class Metadata:
         Smallest and largest reward the environment can give, if known in advance.
     begun : dict of str to LoggingRecord
         For every wrapper that logged: how many episodes it began, also those that were reset before
-        their end or under way when logging stopped. Empty where the number of episodes was fixed
-        in advance, as by `collect`.
+        their end or under way when logging stopped, in the order in which the wrappers started.
+        Empty where the number of episodes was fixed in advance, as by `collect`.
     behavior : str or None
         Name of the behavior policy's class.
     fingerprint : str or None
@@ -355,9 +355,9 @@ def stored_metadata(
 
 
 def merge_dicts(parts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Joint metadata of several files, as plain values."""
-    texts = {json.dumps(part, sort_keys=True) for part in parts}
-    return merge([Metadata.from_stored(json.loads(text)) for text in sorted(texts)]).to_dict()
+    """Joint metadata of several files, as plain values; `begun` keeps the order of the files."""
+    texts = dict.fromkeys(json.dumps(part) for part in parts)
+    return merge([Metadata.from_stored(json.loads(text)) for text in texts]).to_dict()
 
 
 def _check_kind(metadata: Metadata, name: str, kinds: tuple[type, ...], rule: str) -> None:

@@ -104,7 +104,9 @@ def _list(location: Location) -> Contents:
     for row in rows.shards:
         check_shard(location, row, path, sizes)
     columns, bytes_per_step = _shared_columns(sources)
-    headers = tuple(_parse(writer.metadata, path) for writer in rows.writers if writer.steps)
+    parsed = [(writer.steps, _parse(writer.metadata, path)) for writer in rows.writers]
+    # One without steps may have begun episodes, which count although none of them ended.
+    headers = tuple(header for steps, header in parsed if steps or header.get("begun"))
     return Contents(tuple(sources), columns, headers, rows.info, bytes_per_step)
 
 

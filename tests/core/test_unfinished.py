@@ -143,3 +143,42 @@ def test_every_quantity_counts_episodes_that_were_given_up(known: bool) -> None:
     for side in (low, high):
         for name, misses_of in side.items():
             assert binom.sf(sum(misses_of) - 1, len(misses_of), DELTA / 2) > 1e-3, name
+
+
+def short_runs(rng: np.random.Generator, long: float, planned: bool) -> ove.TrajectoryStatistics:
+    """300 runs of three steps, one after another; half of the episodes never end in so few.
+
+    Those return `long`, the others, of one step, 1 - `long`.
+    """
+    n_runs, n_steps = 300, 3
+    begins, returns, records = [], [], {}
+    for run in range(1, n_runs + 1):
+        first_long = int(np.argmax(np.append(rng.random(n_steps) < 0.5, True)))
+        begins += [begin_key(run, number) for number in range(first_long)]
+        returns += [1.0 - long] * first_long
+        begun = min(first_long + 1, n_steps)
+        steps = n_steps if planned else None
+        records[run] = LoggingRecord(begun, first_long, 1, n_steps, steps)
+    n = len(begins)
+    stats = ove.trajectory_statistics(
+        np.zeros(n), np.array(returns), np.ones(n, np.int64), gamma=1.0, horizon=1
+    )
+    return replace(stats, begins=np.array(begins), logging=Logging(records))
+
+
+@pytest.mark.parametrize("planned", [True, False], ids=["planned", "unknown stop"])
+@pytest.mark.parametrize("long", [0.0, 1.0], ids=["long is bad", "long is good"])
+def test_runs_of_which_no_episode_ended_have_their_place(long: float, planned: bool) -> None:
+    for trial in range(4):
+        stats = short_runs(np.random.default_rng(trial), long, planned)
+        assert stats.logging is not None
+        assert any(not record.ended for record in stats.logging.records.values())
+        options: dict[str, Any] = {"reward_range": (0, 1), "max_weight": 1.0, "delta": DELTA}
+        for quantity, truth in (("mean", 0.5), ("p_below:0.5", 0.5)):
+            interval = ove.interval(stats, quantity, **options)
+            assert interval.guaranteed
+            assert interval.lower <= truth <= interval.upper
+        sequence = ove.confidence_sequence(stats, "mean", **options)
+        assert sequence.guaranteed
+        assert (sequence.lower <= 0.5).all()
+        assert (sequence.upper >= 0.5).all()
