@@ -143,6 +143,12 @@ def as_behavior(
             "`behavior` must be None for a log whose behavior changed while it was written: no "
             "single policy has its probabilities. Leave it out; the logged probabilities are used."
         )
+    if metadata.assigned:
+        raise InvalidInputError(
+            "`behavior` must be None for episodes that were assigned to several policies: their "
+            "shares are those of the episodes that are evaluated, not those of a policy. Leave it "
+            "out; the weights are bounded already."
+        )
     if isinstance(behavior, (bool, int, float, np.ndarray, list, tuple)):
         raise InvalidInputError(
             "`behavior` must be a model, a policy or the path of a saved model, whose "

@@ -175,6 +175,8 @@ def test_refusals(mixed: ove.Trajectories) -> None:
     drawn = ove.MixturePolicy(both, [0.5, 0.5], per="episode")
     with pytest.raises(ove.InvalidInputError, match="policies of such a mixture themselves"):
         ove.as_mixture(data, [OLD, drawn], acted=arms)
+    with pytest.raises(ove.InvalidInputError, match="`behavior` must be None for episodes that we"):
+        ove.evaluate(mixed, NEW, behavior=ove.MixturePolicy(both, [0.9, 0.1]), **SETTINGS)
     with pytest.raises(ove.InvalidInputError, match="drawn for every episode"):
         ove.evaluate(mixed, NEW, **SETTINGS).satisfies("variance <= behavior")
 
