@@ -117,16 +117,26 @@ class Recorder:
         if self.full:
             return
         self._new_seeds = seeds or self._new_seeds
+        given_up = bool(self._running.any())
         self._number(np.arange(self.n_envs))
         self._trimmed += len(self._steps)
         self._steps.clear()
         self._begin[:] = self._trimmed
         self._ended_before[:] = self.n_episodes
+        if given_up:
+            self._update()
 
     def add(self, step: Step, outcome: Outcome) -> None:
         """Add one step with its outcome."""
         if self.full:
             return
+        self._add(step, outcome)
+        # A run counts from its first step on, and the place of a planned stop is known, whether an
+        # episode ends there or not.
+        if self._n_steps in (self.n_envs, self._last_step, self._planned_steps):
+            self.flush()
+
+    def _add(self, step: Step, outcome: Outcome) -> None:
         if self._new_seeds:
             self._note_seeds()
         if outcome.signals:
@@ -251,13 +261,18 @@ class Recorder:
     def flush(self) -> None:
         """Write all complete episodes to disk."""
         if self._writer is not None:
-            self._writer.update(self._current_metadata())
+            self._update()
             self._writer.flush()
+
+    def _update(self) -> None:
+        """Have the metadata written; before the first step they lack the model."""
+        if self._writer is not None and self._n_steps:
+            self._writer.update(self._current_metadata())
 
     def close(self) -> None:
         """Flush, and convert the file to Parquet."""
         if self._writer is not None:
-            self._writer.update(self._current_metadata())
+            self._update()
             self._writer.close()
 
     def trajectories(self) -> Trajectories:

@@ -188,7 +188,7 @@ def _run_round(
 
     try:
         run.steps(steps, streams, ended=write)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         if _is_outcome(error, steps):
             note_error(writer.path)  # first: nothing may be lost if the process ends now
         raise
@@ -196,7 +196,7 @@ def _run_round(
         write(now=True)
 
 
-def _is_outcome(error: Exception, steps: Steps) -> bool:
+def _is_outcome(error: BaseException, steps: Steps) -> bool:
     """Whether an error may depend on how an episode went: not on settings, nor on the disk."""
     settings = isinstance(error, (InvalidInputError, UnsupportedPolicyError)) and not steps.rows
     return not settings and not isinstance(error, StorageError)

@@ -180,15 +180,16 @@ def _ended_first(
 def _plan(logging: Logging, lengths: IntArray, unfinished: NDArray[np.bool_]) -> OpenEnd:
     """Size of the pilot and planned number of trajectories, from the pilot's lengths only."""
     steps, n = logging.planned_steps, lengths.size
+    n_envs = next(iter(logging.records.values())).n_envs  # known before the first episode
     if steps is None:
-        return OpenEnd(unfinished, _PILOT, None, logging.n_envs)
+        return OpenEnd(unfinished, _PILOT, None, n_envs)
     count = np.arange(1, n + 1)
     planned = count * (steps / np.maximum(np.cumsum(lengths), 1))
     enough = np.minimum(float(_PILOT), _LARGEST_SHARE * planned)
     # The first size that suffices: whether it does is known once so many have been seen.
     sufficient = np.flatnonzero(count >= np.maximum(_PILOT_FRACTION * planned, enough))
     pilot = int(count[sufficient[0]]) if sufficient.size else n
-    return OpenEnd(unfinished, pilot, float(max(planned[pilot - 1], 1.0)), logging.n_envs)
+    return OpenEnd(unfinished, pilot, float(max(planned[pilot - 1], 1.0)), n_envs)
 
 
 def _with_zeros(stats: TrajectoryStatistics) -> TrajectoryStatistics:

@@ -77,14 +77,13 @@ def _extended(
     new_numbers = (np.cumsum(chosen) - 1)[number_of(begins[own])]
     # Another name for every part, so that parts can be joined again.
     new_writer = zlib.crc32(f"{writer} {chosen.tobytes().hex()}".encode()) >> 1
-    planned = record.planned_steps
+    planned = record.planned_steps if record.stopped_by_steps else None
     planned = None if planned is None else max(round(fraction * planned), 1)
-    n_steps = round(fraction * record.n_steps)
     new_record = LoggingRecord(
         begun=int(chosen.sum()),
         ended=own.size,
         n_envs=record.n_envs,
-        n_steps=planned if planned is not None and record.stopped_by_steps else n_steps,
+        n_steps=round(fraction * record.n_steps) if planned is None else planned,
         planned_steps=planned,
         cut=record.cut or cut,
     )

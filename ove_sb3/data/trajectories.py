@@ -463,7 +463,7 @@ class Trajectories:
         self, fraction: float, rng: int | np.random.Generator | None
     ) -> tuple[BegunPart, BegunPart]:
         begins, begun = self.begins, self.metadata.begun
-        if begins is not None and begun:
+        if begins is not None and counts_missing(begins, begun):
             generator = as_generator(0 if rng is None else rng)
             in_order = self.metadata.adaptive
             return split_begun(begins, begun, fraction, in_order=in_order, rng=generator)

@@ -142,9 +142,13 @@ class EpisodeWriter:
             self._flush()
 
     def seconds_left(self) -> float:
-        """Time until pending episodes are due; infinite if there are none."""
+        """Time until pending episodes and metadata are due; infinite if there are none."""
         due = self._last_flush + FLUSH_SECONDS
-        return due - time.monotonic() if self._pending.n else math.inf
+        return due - time.monotonic() if self._unwritten else math.inf
+
+    @property
+    def _unwritten(self) -> bool:
+        return self._pending.n > 0 or self._latest is not None
 
     def _flush(self) -> None:
         self._last_flush = time.monotonic()
@@ -152,6 +156,7 @@ class EpisodeWriter:
         data = join_parts(pending.episodes) if pending.episodes else None
         metadata = self._merge(data)
         if data is None and metadata == (self._stored or self.metadata):
+            self._latest = None
             return
         batch = None if data is None else data.to_batch()
         self._writer.append(batch, metadata.to_dict(), pending.after)
@@ -196,7 +201,7 @@ class EpisodeWriter:
         return state
 
     def __del__(self) -> None:
-        if hasattr(self, "_pending") and self._pending.n and self._pid == os.getpid():
+        if hasattr(self, "_pending") and self._unwritten and self._pid == os.getpid():
             with suppress(OveError):
                 self.flush()
 

@@ -98,9 +98,11 @@ def _scan(view: Reading, directory: Path, progress: bool | None) -> tuple[Verifi
     report = Verification()
     if not _state_fits(view):
         report.problems.append(f"{view.path}: the rows are not those that were written")
-    infos = _salvage(view, Info, report)
     schemas = {row.id: row for row in _salvage(view, SchemaRow, report)}
+    n_problems = len(report.problems)
+    infos = _salvage(view, Info, report)
     writers = _salvage(view, WriterRow, report)
+    evidence_lost = not infos or len(report.problems) > n_problems
     pieces: dict[int, list[Piece]] = {writer.id: [] for writer in writers}
     rows: list[Piece] = [*_salvage(view, ShardRow, report), *_salvage(view, BatchRow, report)]
     sizes = Location(directory).sizes()
@@ -120,6 +122,8 @@ def _scan(view: Reading, directory: Path, progress: bool | None) -> tuple[Verifi
             report.damaged_shards.append(directory / row.name)
     written = sum(writer.episodes for writer in writers)
     report.lost_episodes += max(written - report.n_episodes, 0)
+    if evidence_lost:  # nothing tells which episodes were begun, or lost before
+        report.lost_episodes = max(report.lost_episodes, 1)
     info = json.loads(infos[0].value) if infos else {}
     return report, _Intact(info, schemas, writers, pieces)
 

@@ -175,7 +175,7 @@ def write_log(
         file = write_shard(directory, _counted(_pieces(batch[0]), bar.update), batch[1])
     with _publishing(directory, [file]):
         with writing(directory, durability) as index:
-            if not overwrite and any(row.steps for row in index.rows(WriterRow)):
+            if not overwrite and any(map(_has_begun, index.rows(WriterRow))):
                 raise _occupied(directory)
             log = index.info()["log"]
             old = {name for (name,) in index.connection.execute("SELECT name FROM shards")}
@@ -195,7 +195,7 @@ def agree_on_plan(directory: Path, plan: Header) -> Header:
         info = index.info()
         if "plan" in info:
             return dict(info["plan"])
-        if any(row.steps for row in index.rows(WriterRow)):
+        if any(map(_has_begun, index.rows(WriterRow))):
             raise _occupied(directory)
         index.replace(index.rows(Info)[0], Info(1, json.dumps({**info, "plan": plan})))
     return plan
@@ -217,9 +217,14 @@ def has_episodes(directory: Path) -> bool:
         return False
     try:
         with reading(directory) as index:
-            return any(row.steps for row in index.rows(WriterRow))
+            return any(map(_has_begun, index.rows(WriterRow)))
     except EmptyLogError:
         return False
+
+
+def _has_begun(writer: WriterRow) -> bool:
+    """Whether a writer has written episodes, or has begun some that count."""
+    return writer.steps > 0 or bool(json.loads(writer.metadata).get("begun"))
 
 
 def compact_directory(directory: Path, *, progress: bool | None = False) -> int:

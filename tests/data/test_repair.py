@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import shutil
+import sqlite3
 import threading
 import time
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,8 @@ import pytest
 
 import ove_sb3 as ove
 from ove_sb3.core.label import Evidence, decide_label
+from ove_sb3.core.stopping import LoggingRecord
+from ove_sb3.data.metadata import Metadata
 from ove_sb3.data.writer import EpisodeWriter
 from ove_sb3.store import verify as module
 from ove_sb3.store.verify import repair, verify
@@ -132,3 +136,19 @@ def test_random_damage_is_found_and_repaired(tmp_path: Path) -> None:
             outcomes.add("lost" if found.lost_episodes else "kept")
         shutil.rmtree(copy)
     assert outcomes >= {"lost", "kept"}
+
+
+@pytest.mark.parametrize("table", ["info", "writers"])
+def test_what_only_a_damaged_row_knew_may_be_a_loss(table: str, tmp_path: Path) -> None:
+    # The plan of a collection, earlier losses; what a run began of which no episode ended.
+    make_log(tmp_path)
+    with closing(EpisodeWriter(tmp_path, Metadata(begun={"5": LoggingRecord(3)}))):
+        pass
+    connection = sqlite3.connect(tmp_path / "log.sqlite")
+    (damaged,) = connection.execute(f"SELECT max(id) FROM {table}").fetchone()
+    column = {"info": "value", "writers": "metadata"}[table]
+    connection.execute(f"UPDATE {table} SET {column} = {column} || ' ' WHERE id = ?", (damaged,))
+    connection.commit()
+    connection.close()
+    assert repair(tmp_path).lost_episodes >= 1
+    assert ove.Trajectories.load(tmp_path).metadata.lost_episodes >= 1
